@@ -44,8 +44,9 @@ class Job:
     ``commands`` run in the checkout, one after the other; ``cache`` names the ccache that the job shares with other
     runs. ``needs`` are the jobs whose wheels it takes, ``shards`` those whose objects. What a job hands over are
     ``paths`` (relative to the checkout): a shard its objects, a stage its wheel and the stamp by which the next stage
-    finds it. A host ends the job after ``minutes``; the commands are to be ended after ``build_minutes``, so that the
-    cache can still be saved and the next run goes on from there.
+    finds it. That of torch_cuda says which core it was compiled against. A host ends the job after ``minutes``; the
+    commands are to be ended after ``build_minutes``, so that the cache can still be saved and the next run goes on from
+    there.
     """
 
     name: str
@@ -172,10 +173,9 @@ class _Entry:
             if sliced:
                 yield from self._list_slices("cuda-shards", python, stage2, shards, (core,))
             made = f"{base}/{self.env}-cuda{version}" if self._list_cuda_words(version) else base
-            # verify asks which core it was that torch_cuda was compiled against
-            with_core = (self._locate_wheels("_cuda"), f"{made}/state/stage2.json", f"{base}/core/wheel.sha256")
+            handed = (self._locate_wheels("_cuda"), f"{made}/state/stage2.json")
             yield self._make_job(
-                "cuda", name, python, (core,), (*stage2, *self._list_cache_words()), shards=shards, paths=with_core
+                "cuda", name, python, (core,), (*stage2, *self._list_cache_words()), shards=shards, paths=handed
             )
             yield from self._list_checks(python, core, name, version)
 

@@ -240,6 +240,28 @@ def test_every_source_may_be_the_device_s(
     assert run(interpreter, f"import torch, ctypes; print(ctypes.CDLL({str(built)!r}).alone())", tmp_path) == "7\n"
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("named", "variables"),
+    [("build_directory='made', ", {}), ("", {"TORCH_EXTENSIONS_DIR": "made"})],
+    ids=["build_directory", "TORCH_EXTENSIONS_DIR"],
+)
+def test_the_build_directory_may_be_relative(
+    interpreter: Path, with_compiler: Path, named: str, variables: dict[str, str]
+) -> None:
+    """As torch's `load` takes it, which links in that folder."""
+    (with_compiler / "alone.acme").write_text('extern "C" int alone() { return 7; }\n')
+    code = PROLOGUE + (
+        "import ctypes\n"
+        "made = new_device.load_new_device(\n"
+        f"    'tiny_alone', 'alone.acme', backend='tiny_backend', {named}is_python_module=False)\n"
+        "print(ctypes.CDLL(made).alone())\n"
+    )
+    path = str(interpreter.parent) + os.pathsep + os.environ["PATH"]
+    said = run(interpreter, code, with_compiler, PYTHONPATH=str(with_compiler), MAX_JOBS="1", PATH=path, **variables)
+    assert said.splitlines()[-1] == "7"
+
+
 def test_an_object_is_made_again_when_a_header_is_newer(tmp_path: Path) -> None:
     command = (
         *("cc", "-x", "c", "-MD", "-MF", "{depfile}", "{includes}", "{defines}"),

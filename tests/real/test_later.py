@@ -394,7 +394,7 @@ def test_what_asks_for_a_vendor_comes_out_and_can_be_read(pristine: Path, tmp_pa
     project, tree, trees = find_project(), tmp_path / "tree", list[Tree]()
     series = check.load_series(project, "2.6")
     remaker = PatchRemaker(load_recipes(project), SeriesMerge(series, FolderSource(pristine)))
-    wanted = check.list_wanted_paths(series) | remaker.recipe_paths | {"build_variables.bzl", "version.txt"}
+    wanted = check.list_wanted_paths(series) | remaker.recipe_paths | {"version.txt"}
     for path in (path for path in wanted if (pristine / path).is_file()):
         write(tree, path, text="")
         shutil.copy2(pristine / path, tree / path)

@@ -315,7 +315,8 @@ def make_work_folder(folder: Path, name: str) -> Iterator[Path]:
         for path in folder.iterdir():
             if left.fullmatch(path.name):
                 remove_folder(path, ignore_errors=True)
-        with tempfile.TemporaryDirectory(prefix=f".{name}.", suffix=".part", dir=folder) as created:
+        # whole, as programs run elsewhere are given it: before Python 3.12 its name is as relative as the folder's
+        with tempfile.TemporaryDirectory(prefix=f".{name}.", suffix=".part", dir=folder.absolute()) as created:
             yield Path(created)
 
 

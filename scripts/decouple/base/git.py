@@ -432,7 +432,7 @@ def escape_diff_path(path: str) -> str:
 
 
 def format_git(root: Path, *words: str) -> str:
-    """Format the command that git is given for the repository at ``root``, from any folder.
+    """Format a git command for the repository at ``root``, from any folder.
 
     In the folder where a person types it there is often another repository: the checkout with its series.
     """

@@ -34,16 +34,19 @@ class Stamp(Struct, frozen=True):
     objects: int
     content: str = ""
     """`hash_tree_content` of what was compiled; empty in stamps of earlier versions."""
+    core: str = ""
+    """Of stage 2: the SHA-256 of the wheel of our core that it was compiled against; empty where it was against another
+    core, and in stamps of earlier versions."""
 
 
-def read_tree_state(tree: Path) -> tuple[str, str]:
-    """Read the id of HEAD's git tree and a digest of what differs from it.
+def read_tree_state(tree: Path, base: str = "HEAD", without: Sequence[str] = ()) -> tuple[str, str]:
+    """Read the id of HEAD's git tree and a digest of what differs from ``base``.
 
-    A person's new files differ, too. The digest is empty when nothing does. Raises DecoupleError when ``tree`` is not
-    an applied tree.
+    A person's new files differ, too; nothing counts that is below ``without``. The digest is empty when nothing does.
+    Raises DecoupleError when ``tree`` is not an applied tree.
     """
     head = read_head_tree(tree)
-    changed = _run_git(tree, "diff", "HEAD", *PLAIN_DIFF, "--binary") + _describe_new_files(tree, ())
+    changed = _diff_files(tree, base, without)
     return head, hashlib.sha256(changed).hexdigest() if changed else ""
 
 
@@ -61,13 +64,22 @@ def hash_tree_content(tree: Path, without: Sequence[str]) -> str:
     They are the tracked files and a person's new ones, as they are now; those below ``without`` are left out. Raises
     DecoupleError when ``tree`` is not an applied tree.
     """
-    left_out = tuple(f"{path}/" for path in without)
+    left_out = _name_folders(without)
     listed = _run_git(tree, "ls-tree", "-r", "-z", "--full-tree", "HEAD").decode("utf-8", "surrogateescape").split("\0")
     kept = [line for line in listed if not f"{line.partition(chr(9))[2]}/".startswith(left_out)]
-    excluded = [f":(exclude,top){path}" for path in without]
-    changed = _run_git(tree, "diff", "HEAD", *PLAIN_DIFF, "--binary", "--", ":/", *excluded)
-    changed += _describe_new_files(tree, left_out)
+    changed = _diff_files(tree, "HEAD", without)
     return hashlib.sha256("\0".join(kept).encode("utf-8", "surrogateescape") + b"\0\0" + changed).hexdigest()
+
+
+def _diff_files(tree: Path, base: str, without: Sequence[str]) -> bytes:
+    """Return how the files differ from ``base``, a person's new ones behind it."""
+    excluded = [f":(exclude,top){path}" for path in without]
+    changed = _run_git(tree, "diff", base, *PLAIN_DIFF, "--binary", "--", ":/", *excluded)
+    return changed + _describe_new_files(tree, _name_folders(without))
+
+
+def _name_folders(paths: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"{path}/" for path in paths)
 
 
 def _describe_new_files(tree: Path, left_out: tuple[str, ...]) -> bytes:

@@ -20,6 +20,9 @@ class Provenance(Struct, frozen=True):
     cuda: str | None
     tree: str = ""
     """HEAD's git tree when it was read: a stage of another one is refused. Empty: not known."""
+    series_tree: str = ""
+    """The git tree that the patches and the overlay made, which HEAD's is not where a person committed. Empty: not
+    known."""
 
 
 class Choices(Struct, frozen=True):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import compute_sha256, hold_lock
@@ -110,6 +111,8 @@ class Stage(ABC):
         self.facts = settings.find_stage(self.number)
         self.variables = toolchain.make_variables(job.environment, self.number, job.provenance, job.choices)
         self.log = self.places.logs / f"stage{self.number}.log"
+        self.core = ""
+        """The SHA-256 of the wheel of our core that it is compiled against."""
         self.held: tuple[int, ...] = ()
         """The lock of a build under way: what it starts holds it too."""
 
@@ -184,10 +187,12 @@ class Stage(ABC):
         busy = functools.partial(say, f"{name}: waits for another run that builds it")
         with hold_lock(lock, busy) as held, self.hold_inputs() as inputs_held:
             self.held = (held, *inputs_held)
-            tree, dirty = inputs.read_tree_state(self.places.tree)  # here, as others may move the tree before
+            unread = toolkits.list_unread_paths(self.number, self.job.choices.toolkit)
+            series_tree = self.job.provenance.series_tree or "HEAD"
+            # here, as others may move the tree before; of what it reads, else the wheel would name an edit for ever
+            tree, dirty = inputs.read_tree_state(self.places.tree, series_tree, unread)
             self._refuse_other_tree(tree)
             relevant = {name: value for name, value in self.variables.items() if name not in HOW}
-            unread = toolkits.list_unread_paths(self.number, self.job.choices.toolkit)
             content = inputs.hash_tree_content(self.places.tree, unread)
             pins = toolchain.list_pins(self.environment, self.list_layers())
             digest = inputs.compute_digest(
@@ -204,6 +209,8 @@ class Stage(ABC):
             )
             stamp = inputs.find_current_stamp(stamp_path, digest, self.places.dist)
             if stamp:
+                if stamp.core != self.core:  # of an earlier version, which did not note it: it is in the digest
+                    inputs.write_stamp(stamp_path, replace(stamp, core=self.core))
                 wheel = self.places.dist / stamp.wheel
                 return StageWheel(self.number, wheel, False, Effort(stamp.seconds), stamp.objects)
             say(f"{name}: building, log {self.log}")
@@ -237,9 +244,8 @@ class Stage(ABC):
             )
             wheel = wheel_finishing.finish_wheel(raw, self.places.dist, manifest, epoch, self.level)
             objects = count_objects(self.folder)
-            inputs.write_stamp(
-                stamp_path, inputs.Stamp(digest, wheel.name, compute_sha256(wheel), took.seconds, objects, content)
-            )
+            stamp = inputs.Stamp(digest, wheel.name, compute_sha256(wheel), took.seconds, objects, content, self.core)
+            inputs.write_stamp(stamp_path, stamp)
             effort_path.unlink(missing_ok=True)  # finished: the next build starts counting anew
         return StageWheel(self.number, wheel, True, took, objects)
 

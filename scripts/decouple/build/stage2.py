@@ -27,8 +27,6 @@ class Stage2(Stage):
 
     def __init__(self, job: BuildJob) -> None:
         super().__init__(job)
-        self.core = ""
-        """Of our own core: the SHA-256 of its wheel."""
         if job.choices.core == "built":
             unpack_core(job.environment, job.provenance.version, job.choices, job.say)
             self.core = read_core_digest(self.places)

@@ -9,7 +9,7 @@ import io
 import re
 import time
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 import msgspec
@@ -22,6 +22,7 @@ from decouple.base.files import create_file, write_atomically
 from decouple.base.path_names import is_relative_path
 from decouple.base.steps import mark_step
 from decouple.base.untrusted_input import parse_json
+from decouple.release.installed_wheels import EDITED, name_series
 from decouple.release.wheel_manifest import MEMBER, SUFFIX, WheelManifest
 from decouple.release.wheel_name import WheelName
 
@@ -140,6 +141,33 @@ def read_manifest(wheel: Path) -> WheelManifest:
         raise DecoupleError(
             f"{wheel}: not a wheel: {error}", next_step="build it again, or name another file"
         ) from error
+
+
+def find_series(wheels: Iterable[Path], again: str, warn: Callable[[str], None]) -> str | None:
+    """Return the digest of the series that what is seen of the wheels is recorded of.
+
+    "" of no wheel. None, and ``warn`` tells why, where nothing is to be recorded of them; ``again`` is the command that
+    builds them.
+    """
+    made = {wheel: read_manifest(wheel) for wheel in wheels}
+    series = {wheel.name: name_series(one.series.digest, one.tree) for wheel, one in made.items()}
+    edited = [name for name, one in series.items() if one.endswith(EDITED)]
+    return choose_series(set(series.values()), ", ".join(sorted(edited or series)), again, warn)
+
+
+def choose_series(series: Collection[str], what: str, again: str, warn: Callable[[str], None]) -> str | None:
+    """Return the one of ``series``, None where wheels of them are a proof of none.
+
+    They are as `installed_wheels.name_series` says them, and ``what`` says of what; the rest is as of `find_series`.
+    """
+    if any(name.endswith(EDITED) for name in series):
+        why, first = "a tree with edits that are in no patch", "`decouple refresh RELEASE` takes them into one, then "
+    elif len(series) > 1:
+        why, first = "different series", ""
+    else:
+        return "".join(series)
+    warn(f"{what}: made of {why}, so nothing is recorded; {first}`{again}`")
+    return None
 
 
 def refuse_other_core(wheel: Path, core: str, again: str) -> None:

@@ -30,8 +30,8 @@ _CHANGED = "machine code for other architectures than {archs} taken out"
 _TEXT = f"""
 Of a wheel for more GPUs: {_CHANGED}, so the libraries with kernels are not byte for byte those that are named above.
 """
-_ARCH = re.compile(r"(\d+)\.(\d)")
-_IMAGE = re.compile(r"(sm|compute)_(\d+)(\d)a?")
+_ARCH = re.compile(r"(\d+)\.(\d)([af]?)")
+_IMAGE = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")
 _SIZE = struct.Struct("<Q")
 
 
@@ -57,17 +57,22 @@ def select_loadable(names: Collection[str], arch: str) -> set[str]:
     Images are "sm_80", "sm_90a", "compute_90".
 
     That is machine code for itself, else for the nearest older one of its generation, else PTX that is not newer
-    (CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility"); empty when there is neither.
+    (CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility"); empty when there is neither. What is
+    specific to an architecture ("sm_90a") is for that one alone, what is to a family ("sm_100f") for its generation.
 
     >>> sorted(select_loadable({"sm_80", "sm_90", "sm_90a"}, "9.0")), select_loadable({"sm_75", "sm_80"}, "8.6")
     (['sm_90', 'sm_90a'], {'sm_80'})
     """
-    major, minor = _split_arch(arch)
+    major, minor, _ = _split_arch(arch)
     code: dict[tuple[int, int], set[str]] = {}
     ptx: dict[tuple[int, int], set[str]] = {}
     for name in names:
-        if match := _IMAGE.fullmatch(name):
-            (code if match[1] == "sm" else ptx).setdefault((int(match[2]), int(match[3])), set()).add(name)
+        if (match := _IMAGE.fullmatch(name)) is None:
+            continue
+        version = int(match[2]), int(match[3])
+        specific = {"a": version == (major, minor), "f": version[0] == major}
+        if specific.get(match[4], True):
+            (code if match[1] == "sm" else ptx).setdefault(version, set()).add(name)
     own = [version for version in code if version[0] == major and version[1] <= minor]
     if own:
         return code[max(own)]
@@ -179,8 +184,9 @@ def _make_origin(document: dict[str, object], libraries: dict[str, Path], archs:
 
 
 def _read_sm(word: str) -> str:
-    """Return "9.0" of "sm_90"; empty for what is no machine code of NVIDIA's."""
-    return f"{word[3:-1]}.{word[-1]}" if word.startswith("sm_") else ""
+    """Return "9.0a" of "sm_90a"; empty for what is no machine code of NVIDIA's."""
+    match = _IMAGE.fullmatch(word)
+    return f"{match[2]}.{match[3]}{match[4]}" if match and match[1] == "sm" else ""
 
 
 def _make_gfx_label(arch: str) -> str:
@@ -196,8 +202,8 @@ def _format_json(document: object) -> bytes:
     return (json.dumps(document, indent=2) + "\n").encode()
 
 
-def _split_arch(arch: str) -> tuple[int, int]:
+def _split_arch(arch: str) -> tuple[int, int, str]:
     match = _ARCH.fullmatch(arch)
     if match is None:
         raise UsageError(f"--arch {arch}: no architecture", next_step="e.g. --arch 9.0")
-    return int(match[1]), int(match[2])
+    return int(match[1]), int(match[2]), match[3]

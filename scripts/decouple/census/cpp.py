@@ -224,12 +224,16 @@ def _parse_literal(text: str, begin: int, end: int) -> str | None:
 
 def _widen_name(code: str, begin: int, end: int) -> tuple[int, int]:
     """Widen [begin, end) to the whole name with its ``::`` qualifiers."""
-    while begin > 0 and (code[begin - 1].isalnum() or code[begin - 1] in "_:"):
-        begin -= 1
-    while end < len(code) and (code[end].isalnum() or code[end] in "_:"):
-        end += 1
+    while begin and (_is_of_name(code[begin - 1]) or code.endswith("::", 0, begin)):  # one colon is another's
+        begin -= 1 if _is_of_name(code[begin - 1]) else 2
+    while end < len(code) and (_is_of_name(code[end]) or code.startswith("::", end)):
+        end += 1 if _is_of_name(code[end]) else 2
     while begin < end and code[begin] == ":":
         begin += 1
     while end > begin and code[end - 1] == ":":
         end -= 1
     return begin, end
+
+
+def _is_of_name(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"

@@ -17,7 +17,6 @@ from decouple.flows import build as flow
 from decouple.flows import clean as cleaning
 from decouple.flows import shell, verify
 from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages, format_lines
-from decouple.series.digest import compute_series_digest
 
 
 def register(subparsers: Any) -> None:
@@ -143,9 +142,6 @@ def _run_build(arguments: argparse.Namespace) -> int:
 def _run_smoke(arguments: argparse.Namespace) -> int:
     request = make_request(verify.SmokeRequest, arguments, archs=arguments.arch)
     result = verify.run_smoke(request, output.make_listener(), print_audit)
-    if arguments.record and result.kernels:
-        series = compute_series_digest(request.project, request.release)  # which was built just now
-        verify.record_kernels(request.project, request.release, "smoke", result.kernels, series)
     return print_verdict(result, 10)
 
 

@@ -114,7 +114,7 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
         seen = _compare_stored(ours, theirs, arguments.sides)
         print_comparison(seen, ours.name, theirs.name, None if arguments.all else 10)
         if arguments.record:
-            test_cuda.record_stored(find_project(), arguments.release, ours, theirs, seen)
+            test_cuda.record_stored(find_project(), arguments.release, ours, theirs, seen, output.make_listener())
         return OK if seen.ok else CHECK_FAILED
     project = find_project()
     simulation = ("--devices", str(arguments.devices), "--memory", arguments.memory)
@@ -158,7 +158,8 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
         print_comparison(comparison, torch.label, arguments.against, None if arguments.all else 10)
         good &= comparison.ok
     if arguments.record:
-        test_cuda.record_results(project, arguments.release, name, done, arguments.against or "", comparison)
+        against = arguments.against or ""
+        test_cuda.record_results(project, arguments.release, name, done, against, comparison, listener)
     if torch.device == "simulated":
         print(f"simulated device: {NOT_SEEN}")
     return OK if good else CHECK_FAILED

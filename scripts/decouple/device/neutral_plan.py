@@ -29,6 +29,12 @@ from decouple.base import toml
 
 TABLE = Path(__file__).with_name("neutral.toml")
 _DEVICE = re.compile(r"cuda(?::(\d+))?\Z")
+_HANDLES = ("cuda_stream", "cuda_event")
+"""What a stream and an event of torch.cuda have, and none of torch's."""
+_NAMES = {"cuda", "is_cuda", "cudnn", "CUDA", "nccl"}
+_NUMBER = m.Integer() | m.UnaryOperation(m.Minus(), m.Integer())
+_OF_A_NUMBER = m.Call(args=[m.Arg(value=_NUMBER | m.Name("None"), keyword=None, star="")])
+_NO_DEVICE = m.Arg(value=m.Name("None"), keyword=None) | m.Arg(value=m.Name("None"), keyword=m.Name("device"))
 _SUSPECT = re.compile(r"\bcuda\b|\bcudnn\b|\bnccl\b|\bCUDA\b")
 Change = Callable[[Any], Any]
 
@@ -43,11 +49,24 @@ class _Places(Struct, frozen=True):
     backend: tuple[str, ...]
 
 
+class _Parameters(Struct, frozen=True):
+    """How many arguments a call may give by place, and which by name."""
+
+    places: int
+    names: tuple[str, ...] = ()
+
+    def take(self, call: Any) -> bool:
+        """Return whether they take what ``call`` gives."""
+        by_place = sum(argument.keyword is None for argument in call.args)
+        names = {argument.keyword.value for argument in call.args if argument.keyword is not None}
+        return by_place <= self.places and names <= set(self.names) and not any(arg.star for arg in call.args)
+
+
 class NameTable(Struct, frozen=True):
     """``neutral.toml``, which explains its keys."""
 
     accelerator: dict[str, str]
-    torch: dict[str, str]
+    torch: dict[str, _Parameters]
     module: _Names
     amp: _Names
     parameters: _Places
@@ -85,11 +104,15 @@ class ChangePlan:
         self._parents: Any = wrapper.resolve(ParentNodeProvider)
         self._places: Any = wrapper.resolve(PositionProvider)
         self._settled: set[Any] = set()
+        self._replaced: set[Any] = set()
+        """Settled nodes of which nothing stays, not even what stands in them."""
+        self._kept: dict[Any, str] = {}
+        """Names that are left as they are, and why."""
         self._contexts: Any = wrapper.resolve(ExpressionContextProvider)
         self._amp = self._list_movable_amp()
         self._own_questions = {
             self._module.code_for_node(attribute)
-            for attribute in self._find(m.Attribute(attr=m.Name("is_cuda")))
+            for attribute in self._find(m.Attribute(attr=m.OneOf(*map(m.Name, ("is_cuda", *_HANDLES)))))
             if self._contexts.get(attribute) is not ExpressionContext.LOAD
         }
         self.torch = self._find_torch()
@@ -114,14 +137,26 @@ class ChangePlan:
         return list(m.findall(self._module, wanted))
 
     def _find_torch(self) -> str | None:
+        """Return the name that torch has everywhere in the program."""
         found = None
         for statement in self._find(m.Import()):
+            if self._is_local(statement):
+                continue
             for alias in statement.names:
                 if m.matches(alias.name, m.Name("torch")):
                     found = alias.asname.name.value if alias.asname else "torch"
                 elif self._module.code_for_node(alias.name).startswith("torch.") and alias.asname is None:
                     found = found or "torch"
         return found
+
+    def _is_local(self, statement: Any) -> bool:
+        """Return whether an import is not for the whole program, or for type checkers."""
+        while (statement := self._parents.get(statement)) is not None:
+            if isinstance(statement, cst.FunctionDef | cst.ClassDef):
+                return True
+            if isinstance(statement, cst.If) and "TYPE_CHECKING" in self._module.code_for_node(statement.test):
+                return True
+        return False
 
     def _list_movable_amp(self) -> frozenset[str]:
         """List the names of torch.cuda.amp that can be torch.amp's in the whole program.
@@ -173,6 +208,7 @@ class ChangePlan:
         if text is not None:
             made = cst.parse_expression(text)
             self.instead[node] = lambda _: made.deep_clone()
+            self._replaced.add(node)
         elif change is not None:
             self.instead[node] = change
         self._settled.add(node)
@@ -216,14 +252,18 @@ class ChangePlan:
             if isinstance(string, cst.FormattedString):
                 exact = len(string.parts) == 2 and m.matches(string.parts[0], m.FormattedStringText("cuda:"))
                 if exact and isinstance(string.parts[1], cst.FormattedStringExpression) and not type_only:
-                    index = self._module.code_for_node(string.parts[1].expression)
-                    self._settle(string, f"{self._torch}.device({index})")
+                    self._settle(string, change=self._change_formatted)
+                    self._settled.add(string.parts[0])
                 continue
             found = _DEVICE.match(str(string.evaluated_value))
             if found and found[1] is not None and not type_only:
                 self._settle(string, f"{self._torch}.device({found[1]})")
             elif found and found[1] is None:
                 self._settle(string, kind if type_only or bare or string is not node else self._accelerator)
+
+    def _change_formatted(self, made: Any) -> Any:
+        """``f"cuda:{rank}"``."""
+        return cst.Call(cst.parse_expression(f"{self._torch}.device"), [cst.Arg(made.parts[1].expression)])
 
     def _plan_backend(self, node: Any) -> None:
         for string in _list_strings(node):
@@ -251,16 +291,20 @@ class ChangePlan:
         elif isinstance(values[0], cst.FormattedString):
             self._plan_device(values[0])
             if values[0] in self._settled:
-                self._settle(call, change=self.instead.pop(values[0]))
+                change = self.instead.pop(values[0])
+                self._settle(call, change=lambda made: change(made.args[0].value))
         else:
             self._plan_device(values[0])
 
     def _plan_method(self, call: Any) -> None:
         """``tensor.cuda()``."""
-        index = call.args[0] if call.args and call.args[0].keyword is None else None
-        if index is None or not index.star:
-            self._settle(call, change=lambda made: self._change_method(made, has_index=index is not None))
-            self._settled.add(call.func)
+        index = call.args[0].value if call.args and call.args[0].keyword is None else None
+        takes = _Parameters(1, ("device", "non_blocking", "memory_format"))
+        if not takes.take(call) or any(m.matches(argument, _NO_DEVICE) for argument in call.args):
+            self._kept[call.func] = ".to takes one argument by place, and moves nothing to None"
+            return
+        self._settle(call, change=lambda made: self._change_method(made, has_index=index is not None))
+        self._settled.add(call.func)
 
     def _change_method(self, made: Any, *, has_index: bool) -> Any:
         to = made.func.with_changes(attr=cst.Name("to"))
@@ -314,16 +358,34 @@ class ChangePlan:
         if attribute in self._settled:
             return
         head, _, name = found.rpartition(".")
-        if head == "torch.cuda" and name in self._table.accelerator:
+        call = parent if isinstance(parent, cst.Call) and parent.func is attribute else None
+        if head == "torch.cuda" and call and (why := self._explain_refusal(name, call)):
+            self._kept[attribute] = why
+        elif found == "torch.cuda.device" and not (call and m.matches(call, _OF_A_NUMBER)):
+            self._settle(attribute, f"{self._own}.device")
+        elif head == "torch.cuda" and name in self._table.accelerator:
             self._settle(attribute, f"{self._torch}.accelerator.{self._table.accelerator[name]}")
         elif head == "torch.cuda" and name in self._table.torch:
-            self._settle(attribute, f"{self._torch}.{self._table.torch[name]}")
+            self._settle(attribute, f"{self._torch}.{name}")
         elif head in ("torch.cuda", "torch.cuda.memory", "torch.cuda.random") and name in self._table.module.names:
             self._settle(attribute, f"{self._own}.{name}")
         elif found in self._amp:
             self._settle(attribute, f"{self._torch}.amp.{name}")
         elif attribute.attr.value == "is_cuda":
             self._plan_question(attribute)
+
+    def _explain_refusal(self, name: str, call: Any) -> str:
+        """Explain why what ``torch.cuda.NAME`` becomes is not called so; "" where it is."""
+        above = self._parents.get(call)
+        if isinstance(above, cst.Attribute) and above.attr.value in _HANDLES:
+            return _explain_rest("", above.attr.value)
+        taken = self._table.torch.get(name)
+        if taken and not taken.take(call):
+            names = ", ".join(taken.names) or "none"
+            return f"torch.{name} takes arguments by name: {names}; by place {taken.places} at most"
+        if name in self._table.accelerator and name != "device" and not _Parameters(1).take(call):
+            return f"torch.accelerator.{self._table.accelerator[name]} takes no argument by name, and one at most"
+        return ""
 
     def _plan_question(self, attribute: Any) -> None:
         """``x.is_cuda``, unless the program sets it or calls it.
@@ -357,7 +419,7 @@ class ChangePlan:
         for node in suspects:
             text = node.value if isinstance(node, cst.FormattedStringText) else self._module.code_for_node(node)
             if isinstance(node, cst.Name):
-                if text not in ("cuda", "is_cuda", "cudnn", "CUDA", "nccl"):
+                if text not in _NAMES and not self._is_handle(node):
                     continue
             elif not _SUSPECT.search(text) or isinstance(self._parents.get(node), cst.Expr):  # a docstring
                 continue
@@ -365,22 +427,34 @@ class ChangePlan:
             while isinstance(self._parents.get(whole), cst.Attribute):
                 whole = self._parents[whole]
             line = self._places[node].start.line
-            if self._is_changed(node) or whole in self._settled or node in self._settled or line in told:
+            if self._is_changed(node) or line in told:
                 continue
             told.add(line)
             shown = str(self._module.code.splitlines()[line - 1].strip())
             above = self._parents.get(whole)
             name = "torch.cuda.amp" if self._list_amp_imports(above) else self._read_full_name(whole)
-            self.left.append((line, shown, _explain_rest(name, text)))
+            self.left.append((line, shown, self._kept.get(whole) or _explain_rest(name, text)))
         self.left.sort(key=lambda left: left[0])
 
     def _is_changed(self, node: Any) -> bool:
-        """Return whether ``node``, or something that it stands in, has been replaced."""
+        """Return whether ``node``, or something that it stands in, has been replaced.
+
+        What is changed keeps what stands in it: the arguments of a call, the object of a method.
+        """
+        above = self._parents.get(node)
+        if node in self._settled or (above in self._settled and m.matches(above, m.Attribute()) and above.attr is node):
+            return True
         while node is not None and not isinstance(node, cst.BaseSmallStatement | cst.BaseCompoundStatement):
-            if node in self._settled and (node in self.instead or isinstance(node, cst.Attribute)):
+            if node in self._replaced:
                 return True
             node = self._parents.get(node)
         return node in self._settled
+
+    def _is_handle(self, name: Any) -> bool:
+        """Return whether ``name`` is a handle of CUDA's that the program does not set."""
+        above = self._parents.get(name)
+        handle = name.value in _HANDLES and isinstance(above, cst.Attribute) and above.attr is name
+        return handle and self._module.code_for_node(above) not in self._own_questions
 
 
 def _list_strings(node: Any) -> list[Any]:
@@ -418,6 +492,8 @@ def _explain_rest(name: str, text: str) -> str:
         return "the version of CUDA has no neutral name"
     if "ProfilerActivity" in name:
         return "say torch.profiler.supported_activities()"
+    if text in _HANDLES:
+        return f"torch.Stream and torch.Event have no {text}: a library of CUDA's takes CUDA's alone"
     if text[:1] in "\"'":
         return "a text: whether it means a device is not known here"
     return "what it belongs to is not known here"

@@ -25,6 +25,7 @@ from decouple.build.shards import ObjectShard
 from decouple.build.stage import BuildJob, ShardResult, Stage, StageWheel
 from decouple.build.stage1 import Stage1
 from decouple.build.stage2 import OtherVendor, Stage2
+from decouple.build.wheel_finishing import find_series
 from decouple.flows import portable_environment
 from decouple.flows.build_environment import open_build, select_stage
 from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages, format_lines
@@ -130,7 +131,7 @@ def _build_stages(
         counts = choices.slice == "all" and (stage == 1 or choices.core == "built") and usual
         # the table has one row per stage: the usual environment's and CUDA's
         if outcome.built and counts and request.env != portable_environment.KIND:
-            _record_stage(outcome, places, known, choices.jobs or count_cores())
+            _record_stage(outcome, places, known, choices.jobs or count_cores(), listener)
         listener.say(outcome.format_line())
         made.append(outcome)
     return tuple(made)
@@ -142,7 +143,11 @@ def _make_stage(number: int, job: BuildJob) -> Stage:
     return OtherVendor(job) if job.choices.toolkit else Stage2(job)
 
 
-def _record_stage(outcome: StageWheel, places: Places, known: Provenance, jobs: int) -> None:
+def _record_stage(outcome: StageWheel, places: Places, known: Provenance, jobs: int, listener: Listener) -> None:
+    """Record a whole stage, if the tree that it was compiled from was the series."""
+    again = f"decouple build {places.release} --stage {outcome.stage}"
+    if find_series([outcome.wheel], again, listener.warn) is None:
+        return
     path, section = status.locate_status(places.project, places.release), f"stage{outcome.stage}"
     stage = status.StageSection(
         wheel=outcome.wheel.name,

@@ -8,11 +8,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from msgspec import Struct
 
 from decouple.base.checkout import Checkout
+from decouple.base.errors import UsageError
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.patch_regeneration import PatchRemaker
 from decouple.flows.release_request import ReleaseRequest
@@ -80,7 +82,7 @@ def check_series(request: CheckRequest, listener: Listener = QUIET) -> SeriesChe
 def list_dependencies(request: CheckRequest, listener: Listener = QUIET) -> dict[str, tuple[str, ...]]:
     """Map each patch of the series to the earlier ones that it needs.
 
-    Raises DecoupleError, UsageError for a source that there is not.
+    Raises DecoupleError, UsageError for a source that there is not, or that has only part of the tree.
     """
     series = judging.load_series(request.project, request.release)
     opened, _ = open_named_source(
@@ -91,7 +93,13 @@ def list_dependencies(request: CheckRequest, listener: Listener = QUIET) -> dict
         offline=request.offline,
         progress=listener.progress,
     )
-    return find_dependencies(series, opened.source)
+    if opened.partial:
+        raise UsageError(
+            f"--depends: {opened.described} has part of the tree only, too little to tell what patches need",
+            next_step="name a whole source with --source",
+        )
+    words = ["decouple", "check", request.release, "--source", request.source]
+    return find_dependencies(series, opened.source, command=shlex.join(words))
 
 
 def _choose_series(request: CheckRequest) -> str:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from decouple.base.errors import UsageError
 from decouple.base.files import remove_folder
 from decouple.build import settings
-from decouple.build.wheel_finishing import read_manifest, refuse_other_core
+from decouple.build.wheel_finishing import find_series, refuse_other_core
 from decouple.device import contract
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.tree_overlay import warn_of_older_wheels
@@ -117,12 +117,10 @@ def _check_wheels(
         options.append(f"--upstream-tests={names['tree']}/test")
     code = contract.run_contract(used, request.device or contract.SIMULATED, folders, options)
     if request.device is None and not request.pytest:  # the whole contract, on the backend of this project
-        series = {read_manifest(wheel).series.digest for wheel in (core, cuda) if wheel}
-        if len(series) > 1:
-            again = f"nox -s build-{request.release}"
-            listener.warn(f"{places.dist}: the wheels are made of different series, so nothing is recorded; `{again}`")
-        else:
-            summary = replace(contract.read_summary(report / "contract.json"), series="".join(series))
+        again = f"nox -s build-{request.release}"
+        series = find_series([wheel for wheel in (core, cuda) if wheel], again, listener.warn)
+        if series is not None:
+            summary = replace(contract.read_summary(report / "contract.json"), series=series)
             record_contract(request, tried.name.removeprefix("contract-"), summary, code, listener)
     return ContractRun(code == 0, report)
 

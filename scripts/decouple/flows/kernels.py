@@ -181,7 +181,7 @@ def list_kept_archs(release: Manifest, backend: Path) -> list[str]:
 def _read_archs(backend: Path) -> list[str]:
     """Read the architectures of a wheel of ours; "sm_90" means "sm_90a" too."""
     flags = facts.list_arch_flags(read_manifest(backend).arch_list)
-    return sorted({flag.rstrip("a") for flag in flags if flag.startswith("sm_")})
+    return sorted({flag.rstrip("af") for flag in flags if flag.startswith("sm_")})
 
 
 def _find_libraries(paths: Sequence[Path], stack: contextlib.ExitStack) -> list[Path]:

@@ -100,19 +100,20 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
     if request.record:  # before the official wheel comes
         _refuse_mixed(request, digests)
     again = portable.format_command() if portable else f"nox -s build-{request.release}"
+    series = wheel_finishing.find_series(wheels, again, listener.warn) if request.record else None
     warn_of_older_wheels(request, places, wheels, again, listener)
     theirs = _prepare_official(request, listener) if request.against == PYPI else _find_python(request.against)
     if not wheels:
-        return _compare_torches(request, version, own, theirs, digests, listener)
+        return _compare_torches(request, version, own, theirs, series, listener)
     with hold_trials(places, "parity"):
         ours = unpack_wheels(theirs, places.verify / "whole", wheels)
-        return _compare_torches(request, version, ours, theirs, digests, listener)
+        return _compare_torches(request, version, ours, theirs, series, listener)
 
 
 def _compare_torches(
-    request: ParityRequest, version: str, ours: Path | None, theirs: Path, digests: set[str], listener: Listener
+    request: ParityRequest, version: str, ours: Path | None, theirs: Path, series: str | None, listener: Listener
 ) -> WholeTable:
-    """Ask both, compare what they said, and record it where that is wanted."""
+    """Ask both, compare what they said, and record it where there is a ``series``."""
     asked = [_locate_side(ours, request, listener), _locate_torch(theirs)]
     listener.progress.start("asking both torches")
     with ThreadPoolExecutor(min(2, request.jobs or os.cpu_count() or 1)) as pool:
@@ -128,18 +129,16 @@ def _compare_torches(
     sections = installation.compare_offers(*offers)
     listener.progress.finish()
     table = comparison.judge_sections(sections, offers[0].side)
-    if request.record:
-        record_table(request, table, digests)
+    if series is not None:
+        record_table(request, table, series)
     return table
 
 
-def record_table(request: ParityRequest, table: WholeTable, digests: Set[str]) -> None:
+def record_table(request: ParityRequest, table: WholeTable, series: str) -> None:
     """Write the figures to ``ci/status``, under the kind of torch and of build.
 
-    Reasons out of date stand among what has none. Raises DecoupleError when its wheels were made of series with
-    different ``digests``.
+    Reasons out of date stand among what has none. ``series`` is the digest of that which its wheels were made of.
     """
-    _refuse_mixed(request, digests)
     parts = [judged.compared for judged in table.sections]
     counted = [(len(part.missing), len(part.extra), len(part.different)) for part in parts]
     missing, extra, different = (sum(counts) for counts in zip(*counted, strict=True))
@@ -147,7 +146,7 @@ def record_table(request: ParityRequest, table: WholeTable, digests: Set[str]) -
     names += [f"out of date in reasons.toml: {reason}" for reason in table.unused]
     section = status.VerifySection(
         parity=status.ParitySection(table.total, missing, extra, different, tuple(names)),
-        series=next(iter(digests)),
+        series=series,
     )
     built = [request.env if request.env == portable_environment.KIND else "", request.kernels]
     label = "-".join([table.side, *(word for word in built if word not in ("", "compiled"))])

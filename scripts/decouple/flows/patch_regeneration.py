@@ -17,6 +17,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.git import REGULAR, Repository
 from decouple.patch.apply import Failure, File, Source, Tree, apply_patch
 from decouple.patch.parse import FilePatch, Patch, parse_patch
+from decouple.recipes.file_text import decode_text, encode_text
 from decouple.recipes.model import LostTextError, Recipe, RecipeError, find_placeholders, load_recipes
 from decouple.series.check import Conflict, Fit, Remade, RuleDifferences, list_wanted_paths
 from decouple.stack.trees import hash_blob
@@ -62,7 +63,7 @@ class PatchRemaker(Struct, frozen=True):
     @property
     def recipe_paths(self) -> set[str]:
         """Return files that a source must have for recipes; patches need not name them."""
-        return {sign.file for recipe in self.recipes.values() for sign in recipe.upstream}
+        return {path for recipe in self.recipes.values() for path in recipe.read_paths}
 
     def bind_source(self, opened: OpenedSource) -> Remade:
         """Return how to make a patch anew on this source, for ``check_series``."""
@@ -186,7 +187,7 @@ def make_reader(tree: Tree) -> Callable[[str], str | None]:
 
     def read_file(path: str) -> str | None:
         file = tree.get(path)
-        return None if file is None else file.data.decode("utf-8")
+        return None if file is None else decode_text(file.data)
 
     return read_file
 
@@ -290,7 +291,7 @@ def _apply_recipe(
     texts = make(recipe, tree)
     if isinstance(texts, RecipeError):
         return None
-    return Fit.MADE, {path: File(_read_mode(tree, path), text.encode()) for path, text in texts.items()}
+    return Fit.MADE, {path: File(_read_mode(tree, path), encode_text(text)) for path, text in texts.items()}
 
 
 def _try_recipe(recipe: Recipe, tree: Tree) -> Mapping[str, str] | RecipeError:

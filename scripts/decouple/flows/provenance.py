@@ -7,12 +7,14 @@ from pathlib import Path
 
 from msgspec.structs import astuple
 
-from decouple.base.git import run_git, split_names
+from decouple.base.git import Repository, run_git, split_names
+from decouple.build import tree_status
 from decouple.build.environment import Places
 from decouple.build.inputs import read_head_tree
 from decouple.build.options import Provenance
 from decouple.release.manifest import NOT_KNOWN
 from decouple.series.digest import compute_patch_digests, compute_series_digest
+from decouple.stack.journal import Journal
 from decouple.upstream.manifests import load_release
 
 
@@ -38,7 +40,19 @@ def read_provenance(places: Places) -> Provenance:
         overlay_digest=compute_overlay_digest(places.project, places.tree),
         cuda=manifest.toolchain.cuda,
         tree=tree,
+        series_tree=find_series_tree(places.tree),
     )
+
+
+def find_series_tree(tree: Path) -> str:
+    """Return the git tree that the applied patches and the overlay made.
+
+    A commit by hand is in HEAD's and not in that. "" of a tree that ``apply`` did not make.
+    """
+    if not tree_status.is_applied(tree):
+        return ""
+    repository = Repository(tree)
+    return repository.read_tree_id(Journal(repository).load_state().head)
 
 
 def compute_overlay_digest(project: Path, tree: Path) -> str:

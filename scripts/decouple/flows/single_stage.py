@@ -29,7 +29,7 @@ from decouple.build import settings, toolkits
 from decouple.build.environment import Places, RootEnvironment
 from decouple.build.inputs import read_stamp
 from decouple.build.sandbox import BindMount
-from decouple.build.wheel_finishing import read_manifest
+from decouple.build.wheel_finishing import find_series
 from decouple.flows import stage2_commands
 from decouple.flows.build_request import BuildRequest, settle_choices
 from decouple.flows.listener import QUIET, Listener
@@ -122,9 +122,11 @@ def _compare_sample(
     )
     comparison = comparing.compare_dumps(ours, theirs, sides=f"{request.toolkit}/single stage")
     registered = _compare_registrations(seeing, request, wheel)
-    parity, series = make_parity_section(registered), read_manifest(wheel).series.digest
-    section = status.VerifySection(core=request.against, parity=parity, series=series)
-    status.update_status(status.locate_status(request.project, request.release), vendors={request.toolkit: section})
+    again = f"decouple smoke {request.release} --toolkit {request.toolkit}"
+    series = of_objects if of_objects is not None else find_series([wheel], again, listener.warn)
+    if series is not None:
+        section = status.VerifySection(core=request.against, parity=make_parity_section(registered), series=series)
+        status.update_status(status.locate_status(request.project, request.release), vendors={request.toolkit: section})
     if of_objects is not None:
         label = f"{request.toolkit}/{SINGLE_STAGE}"
         record_kernels(request.project, request.release, label, comparison, of_objects)

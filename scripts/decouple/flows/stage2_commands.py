@@ -24,7 +24,7 @@ from decouple.build import inputs, toolchain, toolkits, tree_status
 from decouple.build.environment import Environment, Places, RootEnvironment, replace_places
 from decouple.build.estimate import count_cores
 from decouple.build.sandbox import BindMount
-from decouple.build.wheel_finishing import read_manifest
+from decouple.build.wheel_finishing import find_series
 from decouple.flows.build_request import BuildRequest, settle_choices
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.work_environment import open_environment
@@ -137,7 +137,7 @@ def find_series_digest(places: Places, request: BuildRequest, listener: Listener
 
     The wheel that they were linked for names it; the checkout's may be another by now. None, and it is said that
     nothing is recorded, without that wheel, and where the tree is not as it was compiled: a build that did not end may
-    have left objects of both.
+    have left objects of both. So it is where the tree had edits then.
     """
     stamp, again = inputs.read_stamp(places.state / "stage2.json"), _format_build(request)
     wheel = places.dist / stamp.wheel if stamp else None
@@ -149,7 +149,7 @@ def find_series_digest(places: Places, request: BuildRequest, listener: Listener
     if known and inputs.hash_tree_content(places.tree, unread) != stamp.content:
         listener.warn(f"not recorded: {places.tree} changed since stage 2 was built; `{again}` takes that up")
         return None
-    return read_manifest(wheel).series.digest
+    return find_series([wheel], again, listener.warn)
 
 
 def _format_build(request: BuildRequest) -> str:

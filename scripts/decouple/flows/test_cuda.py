@@ -24,12 +24,13 @@ from decouple.base.files import compute_sha256, hold_lock
 from decouple.base.paths import find_cache
 from decouple.build import inputs, settings, toolkits, tree_status
 from decouple.build.environment import Places
-from decouple.build.wheel_finishing import refuse_other_core, refuse_portable_wheels
+from decouple.build.wheel_finishing import choose_series, refuse_other_core, refuse_portable_wheels
 from decouple.flows.build_request import SMOKE, BuildRequest
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.tree_overlay import warn_of_older_wheels
 from decouple.flows.work_environment import WorkRequest, ensure_tree, hold_trials, open_environment
 from decouple.release import status
+from decouple.release.installed_wheels import EDITED
 from decouple.suites import catalog, compare, junit, run, shards, simulated_device, store, target
 from decouple.suites.catalog import Suite
 from decouple.suites.store import OUTCOMES, ResultStore, SuiteResult, TorchRecord, name_selection, split_selection
@@ -275,19 +276,23 @@ def record_results(
     done: SuiteRun,
     against: str,
     comparison: compare.SuiteComparison | None,
+    listener: Listener = QUIET,
 ) -> None:
     """Write figures to the status file.
 
     Of every suite, and of the comparison with ``against`` when there was one. ``torch`` is its label and its device.
-    Raises DecoupleError when the torch is of wheels that were made of different series, UsageError when the file has
-    more of them.
+    Nothing is written, and it is said, of a torch whose tree had edits. Raises DecoupleError when the torch is of
+    wheels that were made of different series, UsageError when the file has more of them.
     """
     label, device = torch
-    if len(done.series) > 1:
+    again = f"decouple build {release}"
+    if len({name.removesuffix(EDITED) for name in done.series}) > 1:
         raise DecoupleError(
-            f"{label}: its wheels are made of different series, so nothing is recorded",
-            next_step=f"decouple build {release}",
+            f"{label}: its wheels are made of different series, so nothing is recorded", next_step=again
         )
+    series = choose_series(done.series, label, again, listener.warn)
+    if series is None:
+        return
     tally = {
         suite: {name: counts[name] for name in OUTCOMES if counts[name]}
         for suite, counts in compare.tally_outcomes(done.results.values()).items()
@@ -297,7 +302,7 @@ def record_results(
     tests = None if done.whole and not done.unfinished else len(done.results)
     lost = describe_loss(read_record(project, release, torch), done.series, done.suites or tally.keys(), tests)
     refuse_loss("-".join(torch), lost)
-    section = status.SuitesSection(device, tuple(OUTCOMES), tally, label, other, "".join(done.series), done.collected)
+    section = status.SuitesSection(device, tuple(OUTCOMES), tally, label, other, series, done.collected)
     status.update_status(path, suites={f"{label}-{device}": section})
 
 
@@ -332,7 +337,14 @@ def read_stored_run(folder: Path, theirs: Mapping[str, SuiteResult] | None = Non
     return done, about
 
 
-def record_stored(project: Path, release: str, ours: Path, theirs: Path, comparison: compare.SuiteComparison) -> None:
+def record_stored(
+    project: Path,
+    release: str,
+    ours: Path,
+    theirs: Path,
+    comparison: compare.SuiteComparison,
+    listener: Listener = QUIET,
+) -> None:
     """Write the figures of two folders of results, compared, to the status file.
 
     So a machine with a GPU needs nothing but the tests' run: its folder is recorded where the repository is. Those of
@@ -340,11 +352,11 @@ def record_stored(project: Path, release: str, ours: Path, theirs: Path, compari
     them is no such folder, or the torch is of wheels of different series, UsageError when more is recorded of ours.
     """
     (done, about), (their_run, other) = map(read_stored_run, (ours, theirs))
-    record_results(project, release, (about.label, about.device), done, other.label, comparison)
+    record_results(project, release, (about.label, about.device), done, other.label, comparison, listener)
     recorded = read_record(project, release, (other.label, other.device))
     suites, number = {result.suite for result in their_run.results.values()}, len(their_run.results)
     if not (recorded and recorded.against) and not describe_loss(recorded, other.series, suites, number):
-        record_results(project, release, (other.label, other.device), their_run, "", None)
+        record_results(project, release, (other.label, other.device), their_run, "", None, listener)
 
 
 class RootTorch(Struct, frozen=True):

@@ -17,10 +17,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
+from decouple.build.wheel_finishing import choose_series
 from decouple.flows import test_cuda
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.work_environment import WorkRequest
 from decouple.release import status
+from decouple.release.installed_wheels import EDITED
 from decouple.series import check
 from decouple.suites import target as targets
 from decouple.suites.target import Target
@@ -71,7 +73,7 @@ def try_patches(request: PatchTrialRequest, listener: Listener = QUIET) -> Patch
     with _open_target(request, listener) as target:
         trial = _ask_questions(target, asked, listener)
     if request.record:
-        _record_answers(request, trial)
+        _record_answers(request, trial, listener)
     return trial
 
 
@@ -107,17 +109,21 @@ def _open_target(request: PatchTrialRequest, listener: Listener) -> AbstractCont
     return test_cuda.open_target(choice, request, listener)
 
 
-def _record_answers(request: PatchTrialRequest, trial: PatchTrialResult) -> None:
+def _record_answers(request: PatchTrialRequest, trial: PatchTrialResult, listener: Listener) -> None:
     """Record the answers in ``ci/status``, beside those of other torches.
 
-    Raises DecoupleError when the torch is of wheels that were made of different series.
+    Not of a torch whose tree had edits, which is said. Raises DecoupleError when the torch is of wheels that were made
+    of different series.
     """
-    if len(trial.series) > 1:
+    again = f"decouple build {request.release}"
+    if len({name.removesuffix(EDITED) for name in trial.series}) > 1:
         raise DecoupleError(
-            f"{trial.label}: its wheels are made of different series, so nothing is recorded",
-            next_step=f"decouple build {request.release}",
+            f"{trial.label}: its wheels are made of different series, so nothing is recorded", next_step=again
         )
+    series = choose_series(trial.series, trial.label, again, listener.warn)
+    if series is None:
+        return
     path: Path = status.locate_status(request.project, request.release)
     failed = tuple(f"{answer.patch}: {answer.asks}: {answer.seen}" for answer in trial.answers if not answer.ok)
-    section = status.PatchTrialSection(trial.kind, trial.torch, trial.device, len(trial.answers), failed, *trial.series)
+    section = status.PatchTrialSection(trial.kind, trial.torch, trial.device, len(trial.answers), failed, series)
     status.update_status(path, patches={f"{trial.label}-{trial.device}": section})

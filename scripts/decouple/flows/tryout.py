@@ -105,7 +105,8 @@ def try_wheels(request: TryoutRequest, listener: Listener = QUIET) -> tuple[Chec
             f"{places.dist}: {len(core)} core wheels for Python {system.python}, which {system.name} has",
             next_step=f"decouple build {request.release} --env portable --stage 1 --python {system.python}, or --wheel",
         )
-    section = describe_trial(request, wheels) if request.record else None  # refused before an hour of tests
+    # refused before an hour of tests
+    section = describe_trial(request, wheels, listener) if request.record else None
     preflight.check_root(find_cache(), system.make_description())
     shown = []
     if request.tests:
@@ -154,13 +155,20 @@ def _make_trial_folder(folder: Path, wheels: Sequence[Path], *, keep: bool) -> I
                 remove_tree(folder)
 
 
-def describe_trial(request: TryoutRequest, wheels: Sequence[Path]) -> status.VerifySection:
+def describe_trial(
+    request: TryoutRequest, wheels: Sequence[Path], listener: Listener = QUIET
+) -> status.VerifySection | None:
     """Describe for ``ci/status`` what is tried.
 
-    Raises DecoupleError where the wheels are of several series, and UsageError where projects were tried on the same
-    wheels that this run leaves out: a record of fewer would hide what they found.
+    None, and it is said, where nothing is to be recorded of these wheels. Raises DecoupleError where they are of
+    several series, and UsageError where projects were tried on the same wheels that this run leaves out: a record of
+    fewer would hide what they found.
     """
-    names, series = ", ".join(sorted(wheel.name for wheel in wheels)), _read_series(request, wheels)
+    _refuse_mixed(request, wheels)
+    series = wheel_finishing.find_series(wheels, _format_build(request), listener.warn)
+    if series is None:
+        return None
+    names = ", ".join(sorted(wheel.name for wheel in wheels))
     section = status.VerifySection(
         core=names, series=series, wheels=status.hash_wheels(wheels), projects=tuple(dict.fromkeys(request.projects))
     )
@@ -182,18 +190,18 @@ def record_checks(request: TryoutRequest, section: status.VerifySection, found: 
     status.update_status(path, systems={request.system: section})
 
 
-def _read_series(request: TryoutRequest, wheels: Sequence[Path]) -> str:
-    """Return the digest of the one series of the wheels.
-
-    Raises DecoupleError where they are of several.
-    """
+def _refuse_mixed(request: TryoutRequest, wheels: Sequence[Path]) -> None:
+    """Raise DecoupleError where the wheels are of several series."""
     digests = {wheel_finishing.read_manifest(wheel).series.digest for wheel in wheels}
     if len(digests) != 1:
         raise DecoupleError(
             f"{', '.join(sorted(wheel.name for wheel in wheels))}: made of different series, so nothing is recorded",
-            next_step=f"decouple build {request.release} --env {portable_environment.KIND}",
+            next_step=_format_build(request),
         )
-    return digests.pop()
+
+
+def _format_build(request: TryoutRequest) -> str:
+    return f"decouple build {request.release} --env {portable_environment.KIND}"
 
 
 def select_fitting(wheels: Iterable[Path], python: str) -> list[Path]:

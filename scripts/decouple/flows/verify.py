@@ -18,10 +18,11 @@ from typing import Any
 from msgspec import Struct, structs
 
 from decouple.base.errors import UsageError
+from decouple.base.files import compute_sha256
 from decouple.base.process import limit_time
 from decouple.build import inputs, settings, toolkits
 from decouple.build.environment import Environment, Places, RootEnvironment
-from decouple.build.wheel_finishing import read_manifest, refuse_other_core, refuse_portable_wheels
+from decouple.build.wheel_finishing import find_series, read_manifest, refuse_other_core, refuse_portable_wheels
 from decouple.flows import kernels
 from decouple.flows.build import build_wheels
 from decouple.flows.build_request import BuildRequest
@@ -102,6 +103,8 @@ class SmokeRequest(WorkRequest, frozen=True):
     archs: str = ""
     jobs: int | None = None
     minutes: float = 40
+    record: bool = False
+    """Write how the machine code compares to ``ci/status``."""
     toolkit: str = ""
     """Another vendor's ("rocm"); empty: CUDA."""
 
@@ -156,13 +159,22 @@ def verify_wheels(
     warn_of_older_wheels(request, places, [wheel for wheel in (core, backend) if wheel], how, listener)
     places.create_folders()
     with hold_trials(places, "verify"):
-        return _verify_built(request, core, backend, how, listener, heard)
+        return _verify_built(request, core, backend, stamps[1], how, listener, heard)
 
 
 def _verify_built(
-    request: VerifyRequest, core: Path | None, backend: Path | None, how: str, listener: Listener, heard: Heard
+    request: VerifyRequest,
+    core: Path | None,
+    backend: Path | None,
+    stamp: inputs.Stamp | None,
+    how: str,
+    listener: Listener,
+    heard: Heard,
 ) -> VerifyResult:
-    """Do what `verify_wheels` says with these wheels; ``how`` builds them."""
+    """Do what `verify_wheels` says with these wheels; ``how`` builds them.
+
+    ``stamp`` is that of the backend.
+    """
     places = request.places
     tested = core is not None and request.tests and request.env != "host"
     layers = ["core", *(["cuda"] if backend else []), *(["stock"] if request.core == "stock" or tested else [])]
@@ -175,6 +187,8 @@ def _verify_built(
     found = checks.check_core_alone(venvs.install_wheels(trial.place, "core", [core])) if core else []
     if core and tested:
         found.append(trial.run_upstream_tests(core))
+    if core and stamp:
+        found.append(check_same_core(core, stamp, how))
     same: list[Parity] = []
     if backend:
         both = trial.install_wheels(request.core, core, backend)
@@ -188,13 +202,25 @@ def _verify_built(
     if backend and request.kernels:
         code = kernels.compare_backend(trial.environment, backend, request.kernels, progress=listener.progress)
     result = VerifyResult(reports, tuple(found), tuple(same), code, looked)
-    series = {read_manifest(wheel).series.digest for wheel in (core, backend) if wheel}
-    if len(series) == 1:
+    series = find_series([wheel for wheel in (core, backend) if wheel], how, listener.warn)
+    if series is not None:
         whole = compared and request.extensions and (tested or request.core == "stock")
-        _record_result(request, backend, result, series.pop(), listener, whole=whole)
-    else:
-        listener.warn(f"{places.dist}: the wheels are made of different series, so nothing is recorded; `{how}`")
+        _record_result(request, backend, result, series, listener, whole=whole)
     return result
+
+
+def check_same_core(core: Path, backend: inputs.Stamp, how: str) -> CheckResult:
+    """Check that torch_cuda was compiled against these very bytes of the core.
+
+    A class whose layout changed between two cores is no missing symbol. The stamp of its build says it, but for one of
+    an earlier version; ``how`` builds it.
+    """
+    name, digest = "torch_cuda was compiled against this core", compute_sha256(core)
+    if not backend.core:
+        return CheckResult(name, True, f"not known: built before that was noted; `{how}` notes it", done=False)
+    same = backend.core == digest
+    other = f"compiled against {backend.core}, and {core.name} is {digest}; `{how}`"
+    return CheckResult(name, same, f"{core.name}, SHA-256 {digest}" if same else other)
 
 
 def run_smoke(request: SmokeRequest, listener: Listener = QUIET, heard: Heard = lambda reports: None) -> VerifyResult:
@@ -226,6 +252,9 @@ def run_smoke(request: SmokeRequest, listener: Listener = QUIET, heard: Heard = 
                 return VerifyResult(reports, tuple(found))
             progress = listener.progress
             code = kernels.compare_backend(trial.environment, made.wheel, "official", part=True, progress=progress)
+            again = f"decouple smoke {request.release} --record"
+            if request.record and (series := find_series([made.wheel], again, listener.warn)) is not None:
+                record_kernels(request.project, request.release, "smoke", code, series)
             return VerifyResult(reports, tuple(found), kernels=code)
 
 
@@ -412,7 +441,7 @@ def make_section(core: str, result: VerifyResult) -> status.VerifySection:
         # every rule looks at the libraries anew, the last ones at those of both wheels
         audited=max((part.files for part in result.audits), default=0),
         faults=tuple(str(fault) for part in result.audits for fault in part.faults),
-        checks=len(result.checks),
+        checks=sum(part.done for part in result.checks),
         failed=tuple(f"{part.name}: {part.observed}" for part in result.checks if not part.passed),
         parity=make_parity_section(result.parity) if result.parity else None,
         wheels=result.wheels,

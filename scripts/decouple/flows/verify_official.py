@@ -23,7 +23,7 @@ from decouple.base.files import compute_sha256, write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.build import inputs
 from decouple.build.environment import HostEnvironment, Places
-from decouple.build.wheel_finishing import read_manifest
+from decouple.build.wheel_finishing import find_series, read_manifest
 from decouple.flows import kernels
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import QUIET, Listener
@@ -113,17 +113,22 @@ def verify_official_wheel(
                 HostEnvironment(places), wheel, "official", kept=True, progress=listener.progress
             )
         result = VerifyResult(tuple(reports), tuple(found), tuple(same), code, looked)
-    _record_result(request, wheel, result)
+    _record_result(request, wheel, result, again, listener)
     return result
 
 
-def _record_result(request: VerifyOfficialRequest, wheel: Path, result: VerifyResult) -> None:
+def _record_result(
+    request: VerifyOfficialRequest, wheel: Path, result: VerifyResult, again: str, listener: Listener = QUIET
+) -> None:
     """Record a section of its own.
 
     What holds of upstream's kernels says nothing of those that we compile, and what holds on upstream's half nothing of
     our core. A comparison of machine code that was not asked for stays, where it is of the same wheel.
     """
-    path, series = status.locate_status(request.project, request.release), read_manifest(wheel).series.digest
+    series = find_series([wheel], again, listener.warn)
+    if series is None:
+        return
+    path = status.locate_status(request.project, request.release)
     known, label = status.read_status(path), f"cu{request.cuda}-official-half"
     before = known.portable.get(label) if request.cuda else known.over_official
     code = choose_kernels(result.kernels, before, wheel.name, result.wheels)

@@ -22,9 +22,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from decouple.base import zips
-from decouple.base.files import compute_sha256
 from decouple.base.process import run_logged
-from decouple.build import root_description, toolkits, wheel_finishing
+from decouple.build import inputs, root_description, toolkits, wheel_finishing
 from decouple.build.environment import HostEnvironment, Places
 from decouple.flows import kernels, portable_environment
 from decouple.flows.listener import QUIET, Listener
@@ -32,14 +31,20 @@ from decouple.flows.official_python import find_official_torch
 from decouple.flows.parity import unpack_wheels
 from decouple.flows.portable_wheels import PortableWheels
 from decouple.flows.tree_overlay import warn_of_older_wheels
-from decouple.flows.verify import VerifyResult, audit_wheels, choose_kernels, make_section, record_kernels
+from decouple.flows.verify import (
+    VerifyResult,
+    audit_wheels,
+    check_same_core,
+    choose_kernels,
+    make_section,
+    record_kernels,
+)
 from decouple.flows.work_environment import WorkRequest, hold_trials
 from decouple.release import projects, status
 from decouple.release.manifest import Toolchain
 from decouple.upstream.manifests import load_release
 from decouple.verify import checks, facts, parity
 from decouple.verify.audit import ElfAudit
-from decouple.verify.checks import CheckResult
 from decouple.verify.venvs import TorchEnvironment
 
 
@@ -61,8 +66,8 @@ def verify_portable_wheels(
 ) -> VerifyResult:
     """Check audit, facts and parity, recorded in ``ci/status``.
 
-    The wheel of the core is unpacked twice, alone and with torch_cuda, and is the one that torch_cuda was compiled
-    against. Raises UsageError without the wheels, or without a Python that has the official torch.
+    The wheel of the core is unpacked twice, alone and with torch_cuda. Raises UsageError without the wheels, or without
+    a Python that has the official torch.
     """
     manifest = load_release(request.project, request.release)
     toolchain = make_toolchain(request.release, manifest.toolchain, request.cuda)
@@ -70,13 +75,16 @@ def verify_portable_wheels(
     python, version = find_official_torch(request.python, manifest.version, "--env portable")
     made = PortableWheels(request.project, request.release, tree=request.tree, python=version, cuda=request.cuda)
     places, core, backend = made.places, made.find_wheel(1), made.find_wheel(2)
+    stamp = inputs.read_stamp(places.state / "stage2.json")
     warn_of_older_wheels(request, places, [core, backend], made.format_command(), listener)
     reports = audit_wheels(core, backend)
     heard(reports)
     looked = status.hash_wheels([core, backend])
     with hold_trials(places, "verify"):
         alone = _make_torch_environment("core", unpack_wheels(python, places.verify / "alone", [core]))
-        results = [_check_same_core(places, core), *checks.check_core_alone(alone)]
+        results = [*checks.check_core_alone(alone)]
+        if stamp:
+            results.append(check_same_core(core, stamp, made.format_command()))
         both = _make_torch_environment("both", _install_wheels(python, places, [core, backend], other=bool(other)))
         listener.progress.start("parity with the official wheel")
         ours, theirs = (
@@ -95,7 +103,7 @@ def verify_portable_wheels(
             )
         same = tuple(parity.explain_missing(item, "built", other) for item in parity.compare_parity(ours, theirs))
         result = VerifyResult(tuple(reports), tuple(results), same, code, looked)
-    _record_result(request, version, backend, result)
+    _record_result(request, made, (core, backend), result, listener)
     return result
 
 
@@ -115,27 +123,24 @@ def _make_torch_environment(name: str, python: Path) -> TorchEnvironment:
     return TorchEnvironment(name, (str(python.absolute()),), folder, str(folder))
 
 
-def _check_same_core(places: Places, core: Path) -> CheckResult:
-    """Check that there is one core under several torch_cuda.
-
-    Each was compiled against these very bytes.
-    """
-    digest, marker = compute_sha256(core), places.core / "wheel.sha256"
-    seen = marker.read_text() if marker.exists() else "nothing"
-    comparison = (
-        f"{core.name}, SHA-256 {digest}" if seen == digest else f"compiled against {seen}, and {core.name} is {digest}"
-    )
-    return CheckResult("torch_cuda was compiled against this core", seen == digest, comparison)
-
-
-def _record_result(request: VerifyPortableRequest, version: str, backend: Path, result: VerifyResult) -> None:
+def _record_result(
+    request: VerifyPortableRequest,
+    built: PortableWheels,
+    wheels: tuple[Path, Path],
+    result: VerifyResult,
+    listener: Listener = QUIET,
+) -> None:
     """Record a section per Python and CUDA, with the comparison of kernels.
 
-    The comparison is with the official machine code. That with another's stands beside those of all builds, and the
-    section keeps what was seen of the same wheel.
+    Nothing of a core and a torch_cuda that are a proof of no series, which is said. The comparison is with the official
+    machine code. That with another's stands beside those of all builds, and the section keeps what was seen of the same
+    wheel.
     """
-    path, made = status.locate_status(request.project, request.release), wheel_finishing.read_manifest(backend)
-    label, series = f"py{version}-cu{made.cuda}", made.series.digest
+    series = wheel_finishing.find_series(wheels, built.format_command(), listener.warn)
+    if series is None:
+        return
+    path, backend = status.locate_status(request.project, request.release), wheels[1]
+    label = f"py{built.python}-cu{wheel_finishing.read_manifest(backend).cuda}"
     if result.kernels and request.kernels == "monolith":
         record_kernels(request.project, request.release, label + status.MONOLITH, result.kernels, series)
     official = result.kernels if request.kernels == "official" else None

@@ -161,7 +161,10 @@ def remove_untracked(repository: Repository, changed: Collection[str]) -> None:
 
 
 def _list_differing(repository: Repository, *options: str) -> list[str]:
-    """Return the files that the work tree has otherwise than the index, of those that ``options`` choose."""
+    """Return the files that the work tree has otherwise than the index.
+
+    They are of those that ``options`` of git-diff(1) choose.
+    """
     return split_names(repository.run("diff", "-z", "--name-only", *options))
 
 

@@ -10,6 +10,7 @@ from decouple.base.git import REGULAR, Repository
 from decouple.rebase import upstreamed_hunks
 from decouple.rebase.carry import Step, TreeSource, write_tree_after
 from decouple.rebase.verdicts import CarryResult, Note, Verdict
+from decouple.recipes.file_text import decode_text, encode_text
 from decouple.recipes.make import is_done_upstream, list_rule_releases, make_texts
 from decouple.recipes.model import LostTextError, Recipe, RecipeError
 from decouple.stack.export import make_diff
@@ -35,7 +36,7 @@ def carry_by_recipe(
     source = TreeSource(repository, tip)
 
     def read(path: str) -> str | None:
-        return None if source.mode(path) is None else source.read(path).decode("utf-8")
+        return None if source.mode(path) is None else decode_text(source.read(path))
 
     if is_done_upstream(recipe, read):
         signs = tuple(Note(sign.file, 0, f"since {sign.since}") for sign in recipe.upstream)
@@ -66,15 +67,9 @@ def carry_by_recipe(
     return upstreamed_hunks.examine_patch(repository, step.patch, step.before, tip, made) if step else made
 
 
-def list_read_paths(recipe: Recipe) -> set[str]:
-    """List the paths that a recipe reads of a tree."""
-    return {*recipe.files, *(sign.file for sign in recipe.upstream)}
-
-
 def reads_the_same(repository: Repository, recipe: Recipe, before: str, tip: str) -> bool:
     """Return whether ``recipe`` reads in ``tip`` what it reads in ``before``."""
-    paths = list_read_paths(recipe)
-    return read_entries(repository, before, paths) == read_entries(repository, tip, paths)
+    return read_entries(repository, before, recipe.read_paths) == read_entries(repository, tip, recipe.read_paths)
 
 
 def _write_entries(
@@ -88,7 +83,7 @@ def _write_entries(
     known = {entry.id for entry in there.values() if entry}
     changes: dict[str, TreeEntry | None] = {}
     for path, text in texts.items():
-        data = text.encode()
+        data = encode_text(text)
         blob = hash_blob(data)
         if blob not in known:
             write_blob(repository, data)

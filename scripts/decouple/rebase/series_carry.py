@@ -16,7 +16,7 @@ from decouple.patch.parse import Patch
 from decouple.rebase import resolution_replay
 from decouple.rebase.carry import Step, carry_patch, carry_unchanged, find_former_changes, write_tree_after
 from decouple.rebase.partial_release import find_hidden_files
-from decouple.rebase.recipe_carry import carry_by_recipe, list_read_paths, reads_the_same
+from decouple.rebase.recipe_carry import carry_by_recipe, reads_the_same
 from decouple.rebase.resolutions import Resolution
 from decouple.rebase.verdicts import CarryResult, Note, Verdict
 from decouple.recipes.model import Recipe, is_explained
@@ -238,7 +238,7 @@ class RebaseWork(Struct, dict=True):
     def list_recipe_paths(self, patch: Patch) -> set[str]:
         """List the paths that the recipe of ``patch`` reads; none without one."""
         recipe = self.recipes.get(patch.header.decouple_id or "")
-        return list_read_paths(recipe) if recipe else set()
+        return recipe.read_paths if recipe else set()
 
     def _carry_unchanged(self, step: Step, commits: _CarriedCommits) -> CarryResult | None:
         """Carry a patch that finds all as its old series had it.

@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 
 from decouple.base.checkout import make_version_key
 from decouple.recipes.conditionals import settle_lines
+from decouple.recipes.file_text import make_readable
 from decouple.recipes.model import Edit, LostTextError, NewFile, Recipe, RecipeError, Selector, TextMove, UpstreamSign
 from decouple.recipes.numbered_lines import Line, find_covered_lines, find_telling_lines, number_lines
 from decouple.recipes.places import LineRange, count_places, find_ranges
@@ -260,7 +261,7 @@ def _make_no_edit_error(recipe: Recipe, name: str) -> RecipeError:
 
 
 def _make_lost_text_error(recipe: Recipe, path: str, lines: Sequence[str], lost: Sequence[int]) -> LostTextError:
-    shown = "; ".join(f"line {number + 1}: {lines[number].strip()[:100]}" for number in lost[:_SHOWN])
+    shown = "; ".join(f"line {number + 1}: {make_readable(lines[number].strip()[:100])}" for number in lost[:_SHOWN])
     more = f"; and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
     return LostTextError(
         f"{path}: {len(lost)} lines would go and come nowhere: {shown}{more}",

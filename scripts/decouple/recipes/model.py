@@ -158,6 +158,11 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True):
         return sorted({*(table.file for table in self.take), *(table.file for table in self.edit), *asked})
 
     @property
+    def read_paths(self) -> set[str]:
+        """Return every upstream file that it reads, those of its signs included."""
+        return {*self.files, *(sign.file for sign in self.upstream)}
+
+    @property
     def needed(self) -> set[str]:
         """Return the files that the tree must have.
 

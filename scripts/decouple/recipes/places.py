@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from decouple.recipes.file_text import decode_text, encode_text
 from decouple.recipes.model import RecipeError, Selector
 from decouple.syntax.build_lists import read_cmake
 from decouple.syntax.conditions import list_macro_names
@@ -95,7 +96,7 @@ def parse_definitions(text: str) -> tuple[tuple[tree_sitter.Node, str], ...]:
     The text may be less than a whole translation unit.
     """
     functions: list[tuple[tree_sitter.Node, str]] = []
-    pending = [_make_parser().parse(text.encode()).root_node]
+    pending = [_make_parser().parse(encode_text(text)).root_node]
     while pending:
         node = pending.pop()
         if node.type == "function_definition":
@@ -103,7 +104,7 @@ def parse_definitions(text: str) -> tuple[tuple[tree_sitter.Node, str], ...]:
             while name is not None and (inner := name.child_by_field_name("declarator")) is not None:
                 name = inner
             if name is not None and name.text is not None:
-                functions.append((node, name.text.decode().lstrip("*& ")))
+                functions.append((node, decode_text(name.text).lstrip("*& ")))
         pending += reversed(node.named_children)  # a definition is a named node; brackets and commas are not
     return tuple(functions)
 

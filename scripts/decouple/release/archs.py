@@ -13,8 +13,8 @@ def parse_arch_list(config: str) -> list[str]:
 
     They are in the words of TORCH_CUDA_ARCH_LIST.
 
-    >>> parse_arch_list('"-gencode;arch=compute_86,code=sm_86;-gencode;arch=compute_100,code=compute_100"')
-    ['8.6', '10.0+PTX']
+    >>> parse_arch_list('"-gencode;arch=compute_90a,code=sm_90a;-gencode;arch=compute_100,code=compute_100"')
+    ['9.0a', '10.0+PTX']
     """
-    codes = re.findall(r"code=(sm|compute)_(\d+)(\d)", config)
+    codes = re.findall(r"code=(sm|compute)_(\d+)(\d[af]?)", config)
     return [f"{major}.{minor}{'+PTX' if kind == 'compute' else ''}" for kind, major, minor in codes]

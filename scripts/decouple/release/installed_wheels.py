@@ -9,6 +9,9 @@ import json
 import re
 from importlib.metadata import Distribution, distributions
 
+EDITED = "+edits"
+"""Follows the digest of the series of a wheel whose tree had edits that are in no patch."""
+
 
 def list_wheels() -> dict[str, Distribution]:
     """Map each installed project of torch to its distribution.
@@ -25,6 +28,15 @@ def list_wheels() -> dict[str, Distribution]:
 
 
 def list_series() -> list[str]:
-    """List the digests of the series that these wheels were made of, as they say."""
+    """List of which series these wheels are, as `name_series` says it."""
     manifests = [wheel.read_text("decouple.json") for wheel in list_wheels().values()]
-    return sorted({str(json.loads(text)["series"]["digest"]) for text in manifests if text})
+    documents = [json.loads(text) for text in manifests if text]
+    return sorted({name_series(made["series"]["digest"], made.get("tree", "")) for made in documents})
+
+
+def name_series(digest: str, tree: str) -> str:
+    """Return the digest of a wheel's series, with `EDITED` where it is no proof of it.
+
+    ``tree`` is what the build manifest says: a "+" follows the id of a tree that had edits when it was built.
+    """
+    return f"{digest}{EDITED}" if "+" in tree else digest

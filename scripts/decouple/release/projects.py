@@ -21,7 +21,7 @@ LIBRARIES = "torch-cuda-libraries"
 """What of torch-cuda is the same for all Pythons, where that is a wheel of its own (`decouple.build.wheel_split`)."""
 PAIRED = "paired"
 """Part of the local version of bindings for a core that brings its CUDA (`decouple.build.wheel_pair`)."""
-_CUDA, _GPU = re.compile(r"cu[0-9]{2,4}"), re.compile(r"sm[0-9]{2,3}")
+_CUDA, _GPU = re.compile(r"cu[0-9]{2,4}"), re.compile(r"sm[0-9]{2,3}[af]?")
 _ROCM, _GFX = re.compile(r"rocm([0-9]{1,2})\.([0-9]{1,2})(?![0-9])"), re.compile(r"gfx[0-9a-f]{3,5}[a-z0-9]*")
 
 

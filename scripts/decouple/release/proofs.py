@@ -171,28 +171,55 @@ def find_levels(status: ReleaseStatus) -> dict[str, str]:
     """Map each Decouple-Id to what was proven of it.
 
     It is "built" where both stages were built from the series that is recorded, in the usual environment or as
-    portable wheels. Wheels in which ``decouple verify`` found a fault do not count, nor portable ones that it did not
-    check.
+    portable wheels. Wheels of which ``decouple verify`` ended as FAILED do not count, nor portable ones that it did not
+    check, nor those for upstream's CPU half: no stage 1 of ours is under these.
     """
     digest = status.series.digest if status.series else ""
     built = all(stage and stage.series == digest for stage in (status.stage1, status.stage2))
-    mark = status.recorded.get("verify")
-    verified = status.verify.series or (mark.series if mark else "")
-    built = built and not (verified == digest and _has_fault(status.verify))
-    built = built or any(_is_faultless(wheel, digest) for wheel in status.portable.values())
+    seen = [status.verify] if _find_series(status, "verify") == digest else []
+    built = built and not _has_fault(seen, _list_comparisons(status, BUILT, digest))
+    built = built or any(_is_faultless(status, label, digest) for label in status.portable)
     return {name: BUILT if built and row.level != NOTHING else row.level for name, row in status.proven.items()}
 
 
-def _has_fault(verify: VerifySection) -> bool:
-    return bool(verify.failed or verify.faults)
+def _is_faultless(status: ReleaseStatus, label: str, series: str) -> bool:
+    """Say whether ``decouple verify`` saw nothing wrong in a portable wheel.
 
-
-def _is_faultless(portable: WheelSection, series: str) -> bool:
-    """Say whether no check of a portable wheel failed.
-
-    One of them is that torch_cuda was compiled against the core that is beside it.
+    It and its core are of one series, as no others are recorded.
     """
-    return portable.series == series and bool(portable.verify.checks) and not _has_fault(portable.verify)
+    wheel = status.portable[label]
+    code = [*([wheel.kernels] if wheel.kernels else []), *_list_comparisons(status, label, series)]
+    ours = wheel.series == series and wheel.verify.core == BUILT
+    return ours and bool(wheel.verify.checks) and not _has_fault([wheel.verify], code)
+
+
+def _has_fault(seen: Iterable[VerifySection], code: Iterable[KernelsSection]) -> bool:
+    verdicts = [*(_judge_wheel(verify) for verify in seen), *map(_judge_kernels, code)]
+    return any(verdict in (DIFFERS, FAILS) for verdict in verdicts)
+
+
+def _list_comparisons(status: ReleaseStatus, label: str, series: str) -> list[KernelsSection]:
+    """List what ``decouple verify`` compared of a build's machine code.
+
+    Of wheels of ``series``; a portable wheel has its comparison with the official one itself.
+    """
+    labels = [name for name in (label, f"{label}{MONOLITH}") if name in status.kernels]
+    return [status.kernels[name] for name in labels if _find_series(status, f"kernels/{name}") == series]
+
+
+def _find_series(status: ReleaseStatus, key: str) -> str:
+    """Return the series that a section is of.
+
+    Where it does not say it, the one that was last recorded before.
+    """
+    mark = status.recorded.get(key)
+    return _find_section(status, key).series or (mark.series if mark else "")
+
+
+def _judge_wheel(verify: VerifySection) -> str:
+    """Return the worst of the verdicts on names, audit and checks."""
+    worth = (_judge_names(verify), _judge_audit(verify), _judge_checks(verify))
+    return max(worth, key=VERDICTS.index)
 
 
 def _describe_patches(status: ReleaseStatus) -> str:
@@ -381,7 +408,7 @@ def _list_wheel(
     verify, code, bad = wheel.verify, wheel.kernels, len(wheel.verify.failed)
     checks = f"{bad} checks FAILED" if bad else "checks ok" if verify.checks else "no checks"
     parts = [_describe_names(verify), f"audit {_describe_audit(verify)}", checks]
-    worth = [_judge_names(verify), _judge_audit(verify), _judge_checks(verify)]
+    worth = [_judge_wheel(verify)]
     if code:
         parts.append(f"{code.same} of {code.total} functions {kept}{_describe_unexplained(code)}")
         worth.append(_judge_kernels(code))

@@ -9,13 +9,16 @@ from decouple.patch.apply import Source, Tree, apply_patch
 from decouple.patch.parse import Patch
 
 
-def find_dependencies(series: Sequence[Patch], source: Source) -> dict[str, tuple[str, ...]]:
+def find_dependencies(
+    series: Sequence[Patch], source: Source, *, command: str = "decouple check"
+) -> dict[str, tuple[str, ...]]:
     """Map each patch's name to the earlier patches that it cannot do without.
 
     These are the direct ones, in series order.
 
     A patch needs an earlier one when, with that one (and what itself needs it) left out, it no longer applies with
-    every hunk's context. Only patches that share a file are tried. Raises DecoupleError when the series does not apply.
+    every hunk's context. Only patches that share a file are tried. Raises DecoupleError when the series does not apply;
+    ``command`` says why.
     """
     needs: dict[str, tuple[str, ...]] = {}
     for at, patch in enumerate(series):
@@ -27,7 +30,7 @@ def find_dependencies(series: Sequence[Patch], source: Source) -> dict[str, tupl
             if not _can_apply(series, at, source, left_out):
                 needed.append(series[suspect].name)
         if not _can_apply(series, at, source, set()):
-            raise DecoupleError(f"{patch.name} does not apply in its own place", next_step="decouple check says why")
+            raise DecoupleError(f"{patch.name} does not apply in its own place", next_step=f"`{command}` says why")
         needs[patch.name] = tuple(reversed(_select_direct(needed, needs)))
     return needs
 

@@ -7,8 +7,10 @@ a patch whose commit still does what the file does keeps the file's bytes.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -16,7 +18,7 @@ from msgspec.structs import replace
 
 from decouple.base.checkout import SeriesPlaces
 from decouple.base.errors import UsageError
-from decouple.base.git import Repository
+from decouple.base.git import GitError, Repository
 from decouple.patch import series_file
 from decouple.patch.parse import Patch
 from decouple.stack.applier import ApplyError, apply_patches, explain_moved_files
@@ -65,16 +67,21 @@ def make_branch(
     """Make branch ``name`` in ``repository``.
 
     It is the whole series as commits on top of ``base``. No work tree is touched. Raises ApplyError if a patch does not
-    apply there, UsageError if ``base`` is unknown or the branch exists and ``force`` is not set.
+    apply there, UsageError if ``base`` is unknown, ``name`` is none for a branch, a work tree has it checked out, or it
+    exists and ``force`` is not set.
     """
+    _check_name(repository, name)
     start = repository.resolve_commit(base)
     if start is None:
         raise UsageError(f"{repository.root} has no commit {base}", next_step="fetch it, or name another with --base")
     ref = f"refs/heads/{name}"
     if repository.resolve_commit(ref) and not force:
         raise UsageError(f"branch {name} exists in {repository.root}", next_step="delete it, or use --force")
-    if force and repository.try_run("symbolic-ref", "-q", "HEAD").out.decode().strip() == ref:
-        raise UsageError(f"branch {name} is checked out in {repository.root}", next_step="check out another one first")
+    if holder := _find_holder(repository, ref):
+        raise UsageError(
+            f"branch {name} is checked out in {holder}",
+            next_step="check out another one there first (`git worktree prune` where that folder is gone)",
+        )
     patches = [entry.load_patch(places.patches) for entry in series_file.read_series(places.series).entries]
     with tempfile.TemporaryDirectory(prefix="decouple-") as scratch:
         try:
@@ -82,10 +89,12 @@ def make_branch(
         except ApplyError as error:
             raise explain_moved_files(error, patches[: len(error.applied)]) from None
     chain = [NewCommit(parse_commit_text(o.patch.header_text, o.patch.name), o.changes) for o in outcomes]
-    commits = write_chain(repository, start, chain)
-    tip = commits[-1] if commits else start
-    repository.run("update-ref", "-m", f"decouple: series {places.release}", ref, tip)
-    repository.try_run("update-ref", "-d", "refs/decouple/next")
+    with _forgetting_next(repository):
+        commits = write_chain(repository, start, chain)
+        tip = commits[-1] if commits else start
+        answer = repository.try_run("update-ref", "-m", f"decouple: series {places.release}", ref, tip)
+        if answer.status:  # another branch is in its way: NAME/more where this is NAME
+            raise GitError(f"branch {name} in {repository.root}", answer, next_step="give it another name with --name")
     return SeriesBranch(repository.root, name, start, tip, tuple(patch.name for patch in patches))
 
 
@@ -125,10 +134,35 @@ def import_branch(
                 )
             )
         parent = commit
-    written = make_series_update(_BranchStack(stack, repository, start, stored), items, drop=drop)
-    repository.try_run("update-ref", "-d", "refs/decouple/next")
+    with _forgetting_next(repository):
+        written = make_series_update(_BranchStack(stack, repository, start, stored), items, drop=drop)
     stack.transact(Transaction("from-branch", stack.state, written.files))
     return written
+
+
+def _check_name(repository: Repository, name: str) -> None:
+    """Raise UsageError for what git takes for no branch or, as ``@{-1}``, for another."""
+    answer = repository.try_run("check-ref-format", "--branch", name)
+    if answer.status or answer.out.rstrip(b"\n") != os.fsencode(name):
+        raise UsageError(f"{name!r} is no name for a branch", next_step="give it another name with --name")
+
+
+def _find_holder(repository: Repository, ref: str) -> str:
+    """Return the folder where ``ref`` is checked out, of all work trees; "" for none."""
+    for tree in repository.read_text("worktree", "list", "--porcelain", "-z").split("\0\0"):
+        folder, *facts = tree.split("\0")
+        if f"branch {ref}" in facts:
+            return folder.removeprefix("worktree ")
+    return ""
+
+
+@contextlib.contextmanager
+def _forgetting_next(repository: Repository) -> Iterator[None]:
+    """Let go of the commits that ``write_chain`` holds in a person's repository."""
+    try:
+        yield
+    finally:
+        repository.try_run("update-ref", "-d", "refs/decouple/next")
 
 
 class _BranchStack(Stack):

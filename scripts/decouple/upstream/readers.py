@@ -188,13 +188,18 @@ def list_paths(source: Source) -> list[str]:
 
 
 class MemorySource(ListedSource):
-    """Files in memory, with the names of the rest."""
+    """Files in memory, and the names of the rest, which ``read`` refuses."""
 
     def __init__(self, modes: dict[str, int], data: dict[str, bytes]) -> None:
         super().__init__(modes)
         self._data = data
 
     def read(self, path: str) -> bytes:
+        if path not in self._data:
+            raise DecoupleError(
+                f"{path}: the source has it, and it was not asked for when the source was read",
+                next_step="unpack the source and name that folder",
+            )
         return self._data[path]
 
 

@@ -19,7 +19,7 @@ from decouple.release.manifest import Toolchain
 
 _FILE = Path(__file__).with_name("facts.toml")
 #: One entry of TORCH_CUDA_ARCH_LIST, as torch/utils/cpp_extension.py reads it.
-_ARCH = re.compile(r"(\d+)\.(\d+)(a?)(\+PTX)?")
+_ARCH = re.compile(r"(\d+)\.(\d+)([af]?)(\+PTX)?")
 
 
 class ExpectedFact(Struct, frozen=True):
@@ -105,8 +105,8 @@ def list_arch_flags(arch_list: Sequence[str]) -> list[str]:
 
     Sorted: machine code, then PTX.
 
-    >>> list_arch_flags(["9.0", "8.0+PTX"])
-    ['compute_80', 'sm_80', 'sm_90']
+    >>> list_arch_flags(["9.0a", "12.0f", "8.0+PTX"])
+    ['compute_80', 'sm_120f', 'sm_80', 'sm_90a']
     """
     found = set()
     for entry in arch_list:

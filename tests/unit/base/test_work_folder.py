@@ -34,6 +34,12 @@ def test_what_a_killed_run_left_is_deleted_by_the_next(tmp_path: Path) -> None:
     assert sorted(path.name for path in place.iterdir()) == sorted(persons)
 
 
+def test_a_folder_with_a_relative_name_is_named_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with make_work_folder(Path("place"), "split") as work:
+        assert work.parent == tmp_path / "place"
+
+
 def test_a_lock_that_was_deleted_under_a_waiting_run_is_not_the_one_it_holds(tmp_path: Path) -> None:
     """`decouple clean` deletes the locks, too: a build that waited then held one that the next does not see."""
     lock, waits, done = tmp_path / "state" / "stage1.lock", threading.Event(), threading.Event()

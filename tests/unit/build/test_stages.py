@@ -420,6 +420,23 @@ def test_another_core_or_a_wheel_that_is_not_the_one_it_made_makes_stage_2_build
     assert build()
 
 
+def test_stage_2_notes_the_core_that_it_was_compiled_against(host: HostEnvironment, provenance: Provenance) -> None:
+    """`verify` looked at the one that was unpacked last, which may be newer."""
+    path = host.places.state / "stage2.json"
+
+    def build() -> inputs.Stamp:
+        Packed(BuildJob(host, provenance, NO_CACHE)).build_wheel()
+        stamp = inputs.read_stamp(path)
+        assert stamp
+        return stamp
+
+    make_core(host.places, "one")
+    made = build()
+    assert made.core == compute_sha256(next(host.places.dist.glob("torch-*.whl")))
+    inputs.write_stamp(path, replace(made, core=""))  # of a build of before it was noted
+    assert build() == made, "nothing is compiled for it"
+
+
 def test_a_core_is_not_exchanged_under_a_run_that_compiles_against_it(
     host: HostEnvironment, provenance: Provenance
 ) -> None:
@@ -546,6 +563,32 @@ def test_a_stage_is_not_built_again_for_what_it_does_not_read(host: HostEnvironm
         path.write_text("who knows\n")
         commit(host.places.tree)
         assert Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().built
+
+
+def test_a_wheel_names_edits_of_what_its_stage_reads_committed_or_not(
+    host: HostEnvironment, provenance: Provenance
+) -> None:
+    """A commit that is in no patch passed for the series; an edit that stage 1 does not read stayed in its wheel."""
+
+    def find_edit() -> bool:
+        wheel = Stage1(BuildJob(host, replace(provenance, series_tree=made), NO_CACHE)).build_wheel().wheel
+        return "+" in read_manifest(wheel).tree
+
+    made = inputs.read_head_tree(host.places.tree)
+    kernel = host.places.tree / "third_device/torch_cuda/torch_cuda/csrc/Kernel.cu"
+    kernel.parent.mkdir(parents=True)
+    kernel.write_text("// stage 2 only\n")
+    commit(host.places.tree)
+    assert not find_edit()
+    part = host.places.tree / "part0.c"
+    before = part.read_text()
+    part.write_text(f"{before}/* in no patch */\n")
+    assert find_edit()
+    commit(host.places.tree)
+    assert find_edit()
+    part.write_text(before)
+    commit(host.places.tree)
+    assert not find_edit()
 
 
 def test_an_edit_in_a_file_that_git_does_not_know_makes_it_build_again(

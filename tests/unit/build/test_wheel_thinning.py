@@ -30,7 +30,7 @@ def image(text: str) -> bytes:
     return cubin([Made("kernel", text.encode() * 400)])
 
 
-def whole(folder: Path, said: str = " ".join(ARCHS)) -> Path:
+def whole(folder: Path, said: str = " ".join(ARCHS), newest: str = "9.0") -> Path:
     """A torch_cuda wheel for three architectures; one source has code for the newest in a form of its own, one has none
     for the oldest."""
     folder.mkdir()
@@ -45,9 +45,9 @@ def whole(folder: Path, said: str = " ".join(ARCHS)) -> Path:
     )
     bindings = library(folder / "libtorch_python_cuda.so", [], registers=[said])
     version = "2.6.0+cu124"
-    manifest = replace(make_manifest("torch-cuda", version, "12.4", "a" * 64), arch_list=("7.5", "8.0", "9.0"))
+    manifest = replace(make_manifest("torch-cuda", version, "12.4", "a" * 64), arch_list=("7.5", "8.0", newest))
     libraries = {"cudnn": "9.1.0", "magma": "off", "tensorpipe": "off"}
-    about = {"arch_list": ARCHS, "version": version, "libraries": libraries}
+    about = {"arch_list": [*ARCHS[:2], f"sm_{newest.replace('.', '')}"], "version": version, "libraries": libraries}
     return make_wheel(
         folder,
         "torch-cuda",
@@ -115,6 +115,19 @@ def test_a_source_without_code_for_the_gpu_stays_as_it_is(tmp_path: Path) -> Non
     assert [arch for arch, _ in third] == ["sm_80", "compute_80"], "the wheel for all has no more for it either"
 
 
+def test_an_architecture_may_be_specific(tmp_path: Path) -> None:
+    """It was "no architecture (e.g. --arch 9.0)", and of 9.0 there was none (name some of 8.0, 9.0a)."""
+    before = whole(tmp_path / "whole", "sm_75 sm_80 sm_90a", "9.0a")
+    made = thin_wheel(before, ["9.0a"], tmp_path)
+    assert made.name == "torch_cuda-2.6.0+cu124.sm90a-py3-none-any.whl"
+    new = unpacked(made, tmp_path / "new")
+    assert [arch for arch, _ in code(new / "lib/libtorch_cuda.so")[1]] == ["sm_90", "sm_90a"]
+    assert json.loads((new / "build_info.json").read_text())["arch_list"] == ["sm_90a"]
+    assert read_manifest(made).arch_list == ("9.0a",)
+    with pytest.raises(UsageError, match=r"has no 9\.0 .*name some of 7\.5, 8\.0, 9\.0a"):
+        thin_wheel(before, ["9.0"], tmp_path)
+
+
 def test_two_kinds_of_gpu_and_the_same_bytes_again(tmp_path: Path) -> None:
     before = whole(tmp_path / "whole")
     made = [
@@ -134,6 +147,10 @@ def test_two_kinds_of_gpu_and_the_same_bytes_again(tmp_path: Path) -> None:
         ({"sm_90", "compute_90"}, "8.0", set()),
         ({"sm_90", "sm_90a"}, "9.0", {"sm_90", "sm_90a"}),
         ({"sm_100", "sm_90"}, "10.0", {"sm_100"}),
+        ({"sm_80", "sm_90", "sm_90a"}, "9.0a", {"sm_90", "sm_90a"}),
+        ({"sm_100", "sm_100f"}, "10.3", {"sm_100", "sm_100f"}),
+        ({"sm_100a", "compute_100a", "compute_90"}, "10.3", {"compute_90"}),  # for 10.0 alone
+        ({"compute_90", "compute_100f"}, "12.0", {"compute_90"}),  # another family's
     ],
 )
 def test_what_a_gpu_loads(names: set[str], arch: str, left: set[str]) -> None:
@@ -163,20 +180,22 @@ def test_a_list_of_architectures_that_is_not_found_is_no_wheel(tmp_path: Path) -
 def test_in_an_index_it_has_a_place_of_its_own(tmp_path: Path) -> None:
     """pip would take it for the newest beside the one for all."""
     dist = tmp_path / "dist"
-    before = whole(dist)
-    thin_wheel(before, ["9.0"], dist)
+    before = whole(dist, "sm_75 sm_80 sm_90a", "9.0a")
+    thin_wheel(before, ["9.0a"], dist)
+    thin_wheel(before, ["8.0"], dist)
     make_wheel(dist, "torch", "2.6.0+decoupled")
     site.build_site(dist, tmp_path / "site")
     pages = {
         str(path.parent.parent.relative_to(tmp_path / "site")): path.read_text()
         for path in (tmp_path / "site").rglob("torch-cuda/index.html")
     }
-    assert {name for name, text in pages.items() if "sm90" in text} == {"cu124.sm90/simple"}
+    assert {name for name, text in pages.items() if "sm90a" in text} == {"cu124.sm90a/simple"}
+    assert {name for name, text in pages.items() if "sm80" in text} == {"cu124.sm80/simple"}
     assert {name for name, text in pages.items() if before.name.replace("+", "%2B") in text} == {
         "simple",
         "cu124/simple",
     }
-    assert (tmp_path / "site/cu124.sm90/simple/torch/index.html").is_file(), "with its core"
+    assert (tmp_path / "site/cu124.sm90a/simple/torch/index.html").is_file(), "with its core"
 
 
 GFX = ["gfx90a", "gfx1100"]

@@ -89,6 +89,22 @@ def test_names_are_judged(name: str, category: str) -> None:
     assert {raw.category for raw in found} == {category}, found
 
 
+@pytest.mark.parametrize(
+    ("written", "symbol", "category"),
+    [
+        ("f ? at::kCUDA : at::kCPU", "at::kCUDA", "dispatch"),
+        ("f ? CUDA_VERSION : 0", "CUDA_VERSION", "macro"),
+        ("f ? USE_CUDA : USE_ROCM", "USE_CUDA", "macro"),
+        ("default : at::cuda::f()", "at::cuda::f", "name"),
+        ("f ? x : ::at::cuda::f()", "at::cuda::f", "name"),
+    ],
+)
+def test_one_colon_is_no_part_of_a_name(written: str, symbol: str, category: str) -> None:
+    for text in (written, written.replace(" ", "")):
+        (found,) = in_cpp(f"{text};\n")
+        assert (found.symbol, found.category) == (symbol, category)
+
+
 def test_names_in_comments_and_strings_are_no_code() -> None:
     assert in_cpp('// at::cuda::f()\n/* cudaMalloc */ auto s = "at::cuda::f()";\n') == []
 

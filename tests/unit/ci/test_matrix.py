@@ -162,17 +162,18 @@ def test_what_a_stage_hands_over_is_what_the_next_one_looks_for(
     assert not list(fresh[0].dist.glob("torch_cuda-*"))
 
     core_wheel.unpack_core(HostEnvironment(built[0]), "2.6.0")
-    make_wheel(built[1], 2, wheels[1])
+    make_wheel(built[1], 2, wheels[1], core_wheel.read_core_digest(built[1]))
     hand_over(cuda, built[0].project, fresh[0].project)
     assert stamped(fresh[1], 2) == wheels[1]
-    assert (fresh[0].core / "wheel.sha256").read_text() == compute_sha256(fresh[0].dist / wheels[0])
+    stamp = inputs.read_stamp(fresh[1].state / "stage2.json")
+    assert stamp and stamp.core == compute_sha256(fresh[0].dist / wheels[0])
 
 
-def make_wheel(places: Places, stage: int, name: str) -> None:
+def make_wheel(places: Places, stage: int, name: str, core: str = "") -> None:
     """As a stage leaves it: a wheel, and the stamp by which the next finds it."""
     with zipfile.ZipFile(places.dist / name, "w") as archive:
         archive.writestr("torch/version.py", "__version__ = '2.6.0+decoupled'\n")
-    stamp = inputs.Stamp("0" * 64, name, compute_sha256(places.dist / name), 1.0, 1)
+    stamp = inputs.Stamp("0" * 64, name, compute_sha256(places.dist / name), 1.0, 1, core=core)
     inputs.write_stamp(places.state / f"stage{stage}.json", stamp)
 
 

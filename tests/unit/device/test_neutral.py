@@ -26,6 +26,12 @@ PAIRS = {
     'torch.device("cuda", index=rank)': "torch.device(rank)",
     'torch.device(type="cuda", index=1)': "torch.device(1)",
     'torch.device(f"cuda:{rank}")': "torch.device(rank)",
+    'torch.device(f"cuda:{torch.cuda.current_device()}")': "torch.device(torch.accelerator.current_device_index())",
+    "torch.cuda.device(1)": "torch.accelerator.device_index(1)",
+    "torch.cuda.device(None)": "torch.accelerator.device_index(None)",
+    "torch.cuda.device(x.device)": "torch.get_device_module().device(x.device)",
+    'torch.cuda.device(torch.device("cuda:1"))': "torch.get_device_module().device(torch.device(1))",
+    "torch.cuda.Event(enable_timing=True)": "torch.Event(enable_timing=True)",
     'torch.device("cuda" if fast else "cpu")': f'torch.device({ACCELERATOR}.type if fast else "cpu")',
     "x.cuda()": f"x.to({ACCELERATOR})",
     "x.cuda(2, non_blocking=True)": "x.to(2, non_blocking=True)",
@@ -80,6 +86,18 @@ def test_what_names_cuda_becomes_neutral(said: str, meant: str) -> None:
         "import torch\nx = torch.cuda.amp.autocast(*y)\n",
         "from torch.cuda.amp import autocast\n@autocast\ndef f(): pass\n",
         "from torch.cuda.amp import GradScaler, custom_fwd\nx = GradScaler()\n",
+        "import torch\nlib.run(x.data_ptr(), torch.cuda.current_stream().cuda_stream)\n",
+        "import torch\nlib.run(s.cuda_stream)\n",
+        "import torch\nlib.run(e.cuda_event)\n",
+        "import torch\ne = torch.cuda.Event(True)\n",
+        "import torch\ne = torch.cuda.Event(enable_timing=True, external=True)\n",
+        "import torch\ns = torch.cuda.Stream(None, -1)\n",
+        "import torch\ns = torch.cuda.Stream(**how)\n",
+        "import torch\ntorch.cuda.synchronize(device=x.device)\n",
+        "import torch\ny = x.cuda(0, True)\n",
+        "import torch\ny = x.cuda(0, **how)\n",
+        "import torch\ny = x.cuda(None)\n",
+        "import torch\ny = x.cuda(device=None)\n",
     ],
 )
 def test_what_cannot_be_rewritten_is_told_with_its_line(text: str) -> None:
@@ -87,6 +105,42 @@ def test_what_cannot_be_rewritten_is_told_with_its_line(text: str) -> None:
     assert done.text == text and not done.changes
     (left,) = done.left
     assert "cud" in text.splitlines()[left.line - 1].lower() and left.text in text and left.reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch.cuda.comm.gather(x).cuda()",
+        "f(torch.cuda.CUDAGraph()).is_cuda",
+        "x.cuda(torch.cuda.unknown())",
+        'torch.device("cuda", torch.cuda.unknown())',
+        'torch.device(f"cuda:{torch.cuda.unknown()}")',
+    ],
+)
+def test_what_stands_in_a_place_that_is_rewritten_is_told_too(text: str) -> None:
+    done = rewrite_program(f"import torch\ny = {text}\n")
+    assert done.changes == 1 and "torch.cuda" in done.text
+    assert [left.line for left in done.left] == [2]
+
+
+def test_what_a_program_calls_a_handle_itself_is_its_own() -> None:
+    done = rewrite_program("import torch\nself.cuda_stream = torch.cuda.Stream()\nprint(self.cuda_stream)\n")
+    assert done.text.endswith("self.cuda_stream = torch.Stream()\nprint(self.cuda_stream)\n") and not done.left
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def main():\n    import torch\n",
+        "class Job:\n    import torch as th\n",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\n",
+    ],
+    ids=["function", "class", "type checkers"],
+)
+def test_an_import_that_other_places_do_not_see_gives_them_no_name(text: str) -> None:
+    made = rewrite_program(f"{text}def move(x):\n    return x.cuda()\n").text
+    assert f"return x.to({ACCELERATOR})" in made
+    assert "import torch\n" in [line for line in made.splitlines(keepends=True) if not line.startswith(" ")]
 
 
 def test_other_text_is_no_device() -> None:

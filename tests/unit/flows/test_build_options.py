@@ -107,7 +107,7 @@ def test_the_record_has_the_jobs_that_MAX_JOBS_allowed(monkeypatch: pytest.Monke
             return ""
 
     monkeypatch.setattr(build, "Stage1", lambda job: type("Stage", (), {"build_wheel": lambda _: Outcome()})())
-    monkeypatch.setattr(build, "_record_stage", lambda outcome, places, known, jobs: recorded.append(jobs))
+    monkeypatch.setattr(build, "_record_stage", lambda outcome, places, known, jobs, _: recorded.append(jobs))
     monkeypatch.setenv("MAX_JOBS", "7")
     build.build_wheels(BuildRequest(find_project(), "2.6", env="host", stage=1))
     assert recorded == [7]

@@ -18,6 +18,7 @@ from decouple.build import inputs, toolkits
 from decouple.flows import build_environment
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import Listener
+from decouple.flows.provenance import find_series_tree
 from decouple.flows.tree_overlay import lay_overlay_again, warn_of_older_wheels
 from decouple.flows.work_environment import WorkRequest
 from decouple.stack.engine import Stack
@@ -123,6 +124,15 @@ def test_a_patch_under_work_stays_while_nothing_is_to_be_laid(world: World) -> N
     (world.project / SETUP).write_text("# a newer backend\n")
     with pytest.raises(DecoupleError, match=r"'in work'.*not in patches/ yet.*decouple refresh"):
         lay(world)
+
+
+def test_a_commit_by_hand_is_none_of_the_tree_that_the_series_made(world: World, tmp_path: Path) -> None:
+    made = inputs.read_head_tree(world.source)
+    assert find_series_tree(world.source) == made
+    (world.source / "torch/core.py").write_text(LINES + "# in no patch\n")
+    git(world.source, "commit", "-qam", "in no patch")
+    assert find_series_tree(world.source) == made != inputs.read_head_tree(world.source)
+    assert find_series_tree(tmp_path) == ""
 
 
 def test_a_tree_that_is_not_whole_is_left_so(world: World) -> None:

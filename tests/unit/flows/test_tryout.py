@@ -13,6 +13,7 @@ from decouple.base.files import hold_lock
 from decouple.build import bare_systems, preflight
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import make_clean_environment
+from decouple.flows.listener import Listener
 from decouple.flows.tryout import (
     BareSystem,
     TryoutRequest,
@@ -91,7 +92,9 @@ SEEN = (CheckResult("import torch", True, "2.6.0"), CheckResult("pip check", Fal
 def record(project: Path, wheels: Sequence[Path], found: Sequence[CheckResult], *projects: str) -> proofs.ProofRow:
     """Record as `try wheels --record --with PROJECT` does; returns the row of the table of proofs."""
     request = TryoutRequest(project, "2.6", system="debian-12", projects=projects)
-    record_checks(request, describe_trial(request, wheels), found)
+    section = describe_trial(request, wheels)
+    assert section
+    record_checks(request, section, found)
     return read_row(project)
 
 
@@ -110,6 +113,14 @@ def test_what_wheels_gave_on_a_system_is_recorded_by_its_name(tmp_path: Path) ->
     assert found.series == SERIES_A
     with pytest.raises(DecoupleError, match="different series"):
         record(tmp_path, [core, other], SEEN)
+
+
+def test_wheels_of_an_edited_tree_are_tried_and_not_recorded(tmp_path: Path) -> None:
+    warned: list[str] = []
+    core, edited = make_wheel(tmp_path, "torch", "2.6.0"), make_wheel(tmp_path, "torch-cuda", "2.6.0", tree="f0+335b")
+    request = TryoutRequest(tmp_path, "2.6", system="debian-12", record=True)
+    assert describe_trial(request, [core, edited], Listener(warn=warned.append)) is None
+    assert warned[0].startswith(f"{edited.name}: made of a tree with edits")
 
 
 def test_a_run_with_fewer_projects_does_not_hide_what_failed_on_the_same_wheels(tmp_path: Path) -> None:

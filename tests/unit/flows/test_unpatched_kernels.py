@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
+from msgspec.structs import replace
+
 from decouple.base.files import compute_sha256
 from decouple.build import inputs, toolkits
 from decouple.flows.build_request import BuildRequest
@@ -65,6 +67,12 @@ def test_a_comparison_is_recorded_of_the_series_that_the_objects_are_of(tmp_path
     compared = KernelComparison("stage 2", "the unpatched tree", ("sm_90",), 1, 1, 1, 1, 1, 0, 0, 0, ())
     record_kernels(world.project, "2.6", UNPATCHED, compared, series)
     assert status.read_status(path).recorded[f"kernels/{UNPATCHED}"].series == SERIES_A
+
+    edited = make_wheel(places.dist, "torch-cuda", "2.6.0+cu124", cuda="12.4", build="1", tree="f0+335b7a45c3a7")
+    of_edited = replace(stamp, wheel=edited.name, sha256=compute_sha256(edited))
+    inputs.write_stamp(places.state / "stage2.json", of_edited)
+    assert ask() is None and "made of a tree with edits" in warned[0]
+    inputs.write_stamp(places.state / "stage2.json", stamp)
 
     (places.tree / "torch/core.py").write_text("# what the next build compiles\n")
     assert ask() is None and f"{places.tree} changed" in warned[0], "it may have begun, and left objects of its own"

@@ -101,6 +101,18 @@ def test_git_am_takes_it_on_upstreams_own_tree_with_its_test(world: World, tmp_p
     ]
 
 
+def test_the_folder_may_be_named_from_where_one_stands(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """git ran elsewhere and wrote the mails there; decouple then found none."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for out in (Path("mine"), Path("../mine")):
+        sent(world, "hooks", out)
+        assert [path.name for path in sorted(out.iterdir())] == ["0001-Ask-hooks.patch", "pull-request.md"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "mine", "world"]
+
+
 def test_what_the_series_moved_is_edited_where_upstream_has_it(world: World, tmp_path: Path) -> None:
     """Else the helpers would be there twice: dropped hunks would leave the old ones in place."""
     made = sent(world, "helpers", tmp_path / "out")

@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from decouple.flows import verify, verify_official, verify_portable
+from decouple.build.effort import Effort
+from decouple.build.environment import Places
+from decouple.build.options import Provenance
+from decouple.build.stage import StageWheel
+from decouple.build.wheel_finishing import find_series
+from decouple.flows import build, test_patches, verify, verify_official, verify_portable
 from decouple.flows.contract import ContractRequest, record_contract
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.portable_wheels import PortableWheels
 from decouple.flows.single_stage import SingleStageComparison
 from decouple.flows.verdict import SeriesVerdict
 from decouple.flows.verify import VerifyRequest, VerifyResult
@@ -23,6 +29,7 @@ from decouple.verify.kernels.compare import KernelComparison, KernelDifference
 from decouple.verify.parity import Parity
 from tests.unit.index.wheels import SERIES_A, SERIES_B, make_wheel
 
+BUILT = PortableWheels(Path(), "2.6", python="3.13")
 SAME = KernelComparison("ours", "official", ("sm_90",), 1, 1, 1, 1, 1, 0, 0, 0, ())
 OTHER = structs.replace(SAME, found=(KernelDifference("code", "sm_90", "a.cu", "f", "2 bytes in both"),))
 GOOD = VerifyResult(
@@ -179,14 +186,15 @@ def test_a_run_without_kernels_keeps_those_of_the_same_wheel(tmp_path: Path, kin
 
     def run(result: VerifyResult, series: str = SERIES_A, arch: str = "9.0", core: str = "") -> status.WheelSection:
         wheel = make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", cuda="12.4", series=series, arch=arch)
+        own = make_wheel(tmp_path, "torch", "2.6.0+decoupled", series=series)
         asked = bool(result.kernels)
         result = structs.replace(result, wheels={**status.hash_wheels([wheel]), "torch.whl": core})
         if kind == "portable":
             portable = VerifyPortableRequest(tmp_path, "2.6", kernels="official" if asked else None)
-            verify_portable._record_result(portable, "3.13", wheel, result)
+            verify_portable._record_result(portable, BUILT, (own, wheel), result)
         else:
             official = VerifyOfficialRequest(tmp_path, "2.6", "portable", cuda=cuda, kernels=asked)
-            verify_official._record_result(official, wheel, result)
+            verify_official._record_result(official, wheel, result, "decouple build")
         known = status.read_status(status.locate_status(tmp_path, "2.6"))
         (found,) = [one for one in [known.over_official, *known.portable.values()] if one]
         return found
@@ -197,3 +205,57 @@ def test_a_run_without_kernels_keeps_those_of_the_same_wheel(tmp_path: Path, kin
     assert run(without, core="another").kernels, "of the same torch_cuda"
     assert run(GOOD).kernels and run(without, SERIES_B).kernels is None
     assert run(GOOD).kernels and run(without, arch="8.0").kernels is None, "of the same name and series, built again"
+
+
+EDITED = f"{'f' * 40}+335b7a45c3a7"
+"""The tree of a wheel, as its manifest has it, that had an edit when the wheel was built."""
+
+
+def make_both(folder: Path, **backend: str) -> tuple[Path, Path]:
+    """A core of series A, and a torch_cuda that is ``backend``."""
+    core = make_wheel(folder, "torch", "2.6.0+decoupled", series=SERIES_A)
+    return core, make_wheel(folder, "torch-cuda", "2.6.0+cu124", cuda="12.4", **backend)  # type: ignore[arg-type]
+
+
+def test_what_is_not_known_is_no_check_that_passed() -> None:
+    unknown = CheckResult("torch_cuda was compiled against this core", True, "not known", done=False)
+    seen = structs.replace(GOOD, checks=(*GOOD.checks, unknown))
+    assert seen.ok and verify.make_section("built", seen).checks == len(GOOD.checks)
+
+
+def test_wheels_are_of_the_one_series_of_their_manifests_where_no_tree_had_edits(tmp_path: Path) -> None:
+    warned: list[str] = []
+    assert find_series(make_both(tmp_path), "nox -s build-2.6", warned.append) == SERIES_A
+    assert find_series([], "nox -s build-2.6", warned.append) == "" and not warned
+    mixed = make_both(tmp_path / "mixed", series=SERIES_B)
+    assert find_series(mixed, "nox -s build-2.6", warned.append) is None
+    edited = make_both(tmp_path / "edited", tree=EDITED)
+    assert find_series(edited, "nox -s build-2.6", warned.append) is None
+    assert warned[0].endswith("made of different series, so nothing is recorded; `nox -s build-2.6`")
+    assert warned[1].startswith(f"{edited[1].name}: made of a tree with edits that are in no patch, so nothing is rec")
+    assert "`decouple refresh RELEASE`" in warned[1] and warned[1].endswith("then `nox -s build-2.6`")
+
+
+@pytest.mark.parametrize("made", [{"tree": EDITED}, {"series": SERIES_B}], ids=["edited", "of another series"])
+def test_portable_wheels_that_are_no_proof_of_a_series_are_not_recorded(tmp_path: Path, made: dict[str, str]) -> None:
+    """The core of one series and torch_cuda of another made all patches of the other "built"."""
+    warned: list[str] = []
+    asked = VerifyPortableRequest(tmp_path, "2.6")
+    verify_portable._record_result(asked, BUILT, make_both(tmp_path, **made), GOOD, Listener(warn=warned.append))
+    assert not status.locate_status(tmp_path, "2.6").exists()
+    assert len(warned) == 1 and "`decouple build 2.6 --env portable --python 3.13`" in warned[0]
+
+
+def test_what_was_built_of_an_edited_tree_is_not_recorded_as_the_series(tmp_path: Path) -> None:
+    """ "24 built" stood there, and the wheels had a line that is in no patch."""
+    warned: list[str] = []
+    listener, wheel = Listener(warn=warned.append), make_both(tmp_path, tree=EDITED)[1]
+    official = VerifyOfficialRequest(tmp_path, "2.6", "portable")
+    verify_official._record_result(official, wheel, GOOD, "decouple build 2.6 --stage 2", listener)
+    places = Places.of_release(tmp_path, "2.6", tmp_path)
+    known = Provenance("2.6.0", {}, (), SERIES_A, (), "4" * 64, "12.4")
+    build._record_stage(StageWheel(2, wheel, True, Effort(1.0), 1), places, known, 1, listener)
+    trial = test_patches.PatchTrialResult("built", "2.6.0", "patched", "simulated", (), (f"{SERIES_A}+edits",))
+    test_patches._record_answers(test_patches.PatchTrialRequest(tmp_path, "2.6"), trial, listener)
+    assert not status.locate_status(tmp_path, "2.6").exists()
+    assert len(warned) == 3 and all("made of a tree with edits" in line for line in warned)

@@ -6,13 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from decouple.base.errors import UsageError
 from decouple.base.files import compute_sha256
 from decouple.build import inputs
-from decouple.build.environment import Places
 from decouple.flows import verify_portable
 from decouple.flows.build_request import BuildRequest
+from decouple.flows.verify import check_same_core
 from decouple.flows.verify_portable import VerifyPortableRequest, verify_portable_wheels
 from decouple.upstream.manifests import load_release
 from decouple.verify import facts
@@ -91,14 +92,15 @@ def test_another_cuda_must_say_what_its_layer_was_made_of(tmp_path: Path) -> Non
     assert wanted["cuda.nccl.version()"] == [2, 21, 5]
 
 
-def test_another_core_than_it_was_compiled_against_is_named(tmp_path: Path) -> None:
-    places = Places.of_release(tmp_path, "2.6", tmp_path / "cache")
-    core = tmp_path / "torch-2.6.0.whl"
+def test_torch_cuda_is_held_against_the_core_that_it_was_compiled_against(tmp_path: Path) -> None:
+    """Not against the one that was unpacked last: stage 2 with another CUDA had put a newer one there."""
+    core, how = tmp_path / "torch-2.6.0.whl", "decouple build 2.6 --env portable --cuda 11.8"
     core.write_bytes(b"a core")
-    places.core.mkdir(parents=True)
-    (places.core / "wheel.sha256").write_text(compute_sha256(core))
-    assert verify_portable._check_same_core(places, core).passed
-    core.write_bytes(b"another")
-    found = verify_portable._check_same_core(places, core)
-    assert not found.passed
-    assert "compiled against" in found.observed
+    stamp = inputs.Stamp("0" * 64, "torch_cuda.whl", "0" * 64, 1.0, 1, core=compute_sha256(core))
+    assert check_same_core(core, stamp, how).passed
+    core.write_bytes(b"of other flags, and of the same series")
+    found = check_same_core(core, stamp, how)
+    assert not found.passed and found.observed.startswith(f"compiled against {stamp.core}, and torch-2.6.0.whl is ")
+    before = check_same_core(core, structs.replace(stamp, core=""), how)
+    assert before.passed and not before.done, "a build of before it was noted is no fault, and no check that passed"
+    assert before.observed == f"not known: built before that was noted; `{how}` notes it"

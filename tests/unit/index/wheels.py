@@ -31,6 +31,7 @@ def make_wheel(
     manifest: bytes | None = None,
     arch: str = "9.0",
     build: str = "",
+    tree: str = "f" * 40,
 ) -> Path:
     """Write ``<project>-<version>[-<build>]-<tag>.whl`` into ``folder`` and return its path."""
     distribution = project.replace("-", "_")
@@ -60,7 +61,7 @@ def make_wheel(
         ).encode(),
         f"{info}/{MEMBER}": manifest
         if manifest is not None
-        else make_manifest(project, version, cuda, series, arch).to_json(),
+        else make_manifest(project, version, cuda, series, arch, tree).to_json(),
         **(extra_members or {}),
     }
     record = io.StringIO()
@@ -76,7 +77,9 @@ def make_wheel(
     return path
 
 
-def make_manifest(project: str, version: str, cuda: str | None, series: str, arch: str = "9.0") -> WheelManifest:
+def make_manifest(
+    project: str, version: str, cuda: str | None, series: str, arch: str = "9.0", tree: str = "f" * 40
+) -> WheelManifest:
     """A build manifest that says what a real one would."""
     return WheelManifest(
         release=".".join(version.split(".")[:2]),
@@ -86,7 +89,7 @@ def make_manifest(project: str, version: str, cuda: str | None, series: str, arc
         sources=({"name": "orig", "url": "https://example.org/orig.tar.xz", "size": 1, "sha256": "c" * 64},),
         series=SeriesContent(series, ({"path": "2.6/0001-x.patch", "sha256": "d" * 64},)),
         overlay=OverlayContent("e" * 64),
-        tree="f" * 40,
+        tree=tree,
         cuda=cuda,
         arch_list=(arch,) if cuda else (),
     )

@@ -28,7 +28,7 @@ class Upstream:
     def release(self, files: Files) -> str:
         """A commit that holds exactly ``files``."""
         text = CommitText("upstream <u@example.org>", "0 +0000", "release\n")
-        changes = {name: (0o100644, body.encode()) for name, body in files.items()}
+        changes = {name: (0o100644, body.encode("utf-8", "surrogateescape")) for name, body in files.items()}
         return write_chain(self.repository, self.root, [NewCommit(text, changes)])[0]
 
     def patch(self, before: str, files: Files, name: str = "1.0/0001-a.patch") -> Step:

@@ -49,6 +49,13 @@ def test_lines_that_upstream_rewrote_do_not_stop_it(upstream: Upstream, tmp_path
     assert result.body is not None and b"-  return cuda(1, 2);" in result.body and b"+  return hook();" in result.body
 
 
+def test_a_byte_that_is_not_utf_8_stays_as_it_is(upstream: Upstream, tmp_path: Path) -> None:
+    latin = "// Andr\udce9\n"
+    result = made(upstream, tmp_path, {"a.cpp": latin + OLD.replace("cuda(1)", "cuda(1, 2)")})
+    assert result.verdict is Verdict.MADE
+    assert result.body is not None and b" // Andr\xe9\n" in result.body
+
+
 def test_where_the_old_text_gives_the_same_the_old_file_serves(upstream: Upstream, tmp_path: Path) -> None:
     assert made(upstream, tmp_path, {"a.cpp": OLD, "b": "new\n"}).verdict is Verdict.UNMODIFIED
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from decouple.recipes.file_text import decode_text
 from decouple.recipes.make import make_texts
 from decouple.recipes.model import LostTextError, Recipe, RecipeError, is_explained, load_recipe
 
@@ -80,6 +81,12 @@ def test_undefine_stops_where_text_goes_that_no_take_carries(tmp_path: Path) -> 
     assert error.value.path == "bindings.cpp"
     assert "[[take]]" in error.value.next_step
     assert "bindings.toml" in error.value.next_step
+
+
+def test_a_lost_line_that_is_not_utf_8_is_shown_so_that_json_can_hold_it(tmp_path: Path) -> None:
+    latin = decode_text(with_second().replace("nccl2::create", "andré").encode("latin-1"))
+    with pytest.raises(LostTextError, match="&andr\N{REPLACEMENT CHARACTER}"):
+        make_texts(recipe(tmp_path), {"bindings.cpp": latin}.get)
 
 
 def test_a_take_for_the_new_text_lets_it_go(tmp_path: Path) -> None:

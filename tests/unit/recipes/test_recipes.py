@@ -8,6 +8,7 @@ import pytest
 
 from decouple.base.checkout import Checkout
 from decouple.recipes.conditionals import settle_lines
+from decouple.recipes.file_text import decode_text, encode_text
 from decouple.recipes.make import is_done_upstream, make_texts
 from decouple.recipes.model import Recipe, RecipeError, Selector, load_recipe
 from decouple.recipes.numbered_lines import number_lines
@@ -85,6 +86,13 @@ def test_a_body_moves_and_a_call_takes_its_place(tmp_path: Path) -> None:
         "#include <a.h>\n\nstatic int share(int self) {\n  CHECK(self);\n  return sharing(self);\n}\n\n"
         "int other() {\n  return 1;\n}\n"
     )
+
+
+def test_bytes_that_are_not_utf_8_move_as_they_are(tmp_path: Path) -> None:
+    latin = STORAGE.replace("return handle;", "return handle;  // André").replace("int other", "int öther")
+    made = make_texts(recipe(tmp_path), {"storage.cpp": decode_text(latin.encode("latin-1"))}.get)
+    assert b"return handle;  // Andr\xe9\n" in encode_text(made["cuda/storage.cpp"])
+    assert b"\nint \xf6ther() {\n" in encode_text(made["storage.cpp"])
 
 
 def test_what_upstream_mends_in_a_moved_body_moves_with_it(tmp_path: Path) -> None:

@@ -23,12 +23,12 @@ cuda = types.SimpleNamespace(is_available=lambda: False, device_count=lambda: 0)
 """
 
 
-def install(site: Path, name: str, series: str = "") -> None:
+def install(site: Path, name: str, series: str = "", tree: str = "f0") -> None:
     info = site / f"{name}-2.6.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Name: {name}\nVersion: 2.6.0\n")
     if series:
-        (info / "decouple.json").write_text(json.dumps({"series": {"digest": series}}))
+        (info / "decouple.json").write_text(json.dumps({"series": {"digest": series}, "tree": tree}))
 
 
 def ask_both(*sites: Path) -> tuple[list[str], list[str]]:
@@ -62,6 +62,12 @@ def test_the_wheels_of_torch_are_asked_and_no_other_project(site: Path) -> None:
     install(site, "torchvision", "another's")
     install(site, "not-torch", "another's")
     assert ask_both(site) == (["backend's", "core's", "libraries'"],) * 2
+
+
+def test_a_wheel_of_an_edited_tree_is_no_proof_of_its_series(site: Path) -> None:
+    install(site, "torch", "core's")
+    install(site, "torch_cuda", "backend's", tree="f0+335b7a45c3a7")
+    assert ask_both(site) == (["backend's+edits", "core's"],) * 2
 
 
 def test_a_torch_that_is_not_ours_is_of_no_series(site: Path) -> None:

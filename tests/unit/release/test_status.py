@@ -122,8 +122,27 @@ def test_portable_wheels_are_built_wheels_too() -> None:
     document = status.ReleaseStatus(status.SeriesSection(2, "aa"), proven=proven("configured"), portable={"py3": pair})
     assert proofs.find_levels(document) == {"one": "built", "cpp": "not proven"}
     wrong = replace(seen, failed=("one core: it is not",))
-    for other in (replace(pair, series="older"), replace(pair, verify=wrong)):
+    lost = replace(seen, parity=status.ParitySection(10, missing=9, unexplained=("API: a",)))
+    code = status.KernelsSection("official", 1, 2, ("sm_90",), unexplained=1, series="aa")
+    for other in (
+        *(replace(pair, series="older"), replace(pair, verify=wrong), replace(pair, verify=lost)),
+        replace(pair, kernels=code),
+    ):
         assert proofs.find_levels(replace(document, portable={"py3": other}))["one"] == "configured"
+
+    monolith = replace(document, kernels={"py3/monolith": code})
+    assert proofs.find_levels(monolith)["one"] == "configured"
+    assert (
+        proofs.find_levels(replace(monolith, kernels={"py3/monolith": replace(code, series="older")}))["one"] == "built"
+    )
+
+
+def test_torch_cuda_for_upstreams_cpu_half_builds_no_patch_of_the_core() -> None:
+    """`verify --core official --cuda 12.4` alone made "24 built" of patches whose stage 1 nobody built."""
+    seen = status.VerifySection("official", audited=3, checks=5)
+    half = {"cu12.4-official-half": status.WheelSection("w.whl", "aa", seen)}
+    document = status.ReleaseStatus(status.SeriesSection(2, "aa"), proven=proven("configured"), portable=half)
+    assert proofs.find_levels(document)["one"] == "configured"
 
 
 def test_a_check_of_the_wheels_that_failed_is_in_the_table() -> None:
@@ -138,6 +157,10 @@ def test_a_check_of_the_wheels_that_failed_is_in_the_table() -> None:
     failed = replace(document, verify=replace(seen, failed=("import: ImportError",)))
     assert figures(failed)["checks of the wheels"] == "10 of 11 checks | fails"
     assert proofs.find_levels(failed)["one"] == level
+    parity = status.ParitySection(10, missing=9, unexplained=("API: a",))
+    code = {"built": status.KernelsSection("official", 1, 2, ("sm_90",), unexplained=1, series="aa")}
+    for differs in (replace(document, verify=replace(seen, parity=parity)), replace(document, kernels=code)):
+        assert proofs.find_levels(differs)["one"] == level, "`verify` ended as FAILED"
     older = replace(failed, verify=replace(failed.verify, series="older"))  # says nothing of today's wheels
     assert proofs.find_levels(older)["one"] == "built"
 

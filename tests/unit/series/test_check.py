@@ -166,6 +166,13 @@ def test_a_zip_without_a_folder_on_top(tmp_path: Path) -> None:
     assert read_archive(tmp_path / "a.zip", {"src/g.c"}, None).read("src/g.c") == SOURCE["src/g.c"]
 
 
+def test_what_an_archive_was_not_asked_for_is_named(tmp_path: Path) -> None:
+    found = read_archive(tar(tmp_path / "x.tar", "w"), ["src/f.c"], None)
+    assert found.mode("src/g.c") == REGULAR
+    with pytest.raises(DecoupleError, match=r"src/g\.c.*unpack"):
+        found.read("src/g.c")
+
+
 def test_a_damaged_archive_or_cache(tmp_path: Path) -> None:
     archive = tar(tmp_path / "a.tar.xz", "w:xz")
     cut = tmp_path / "cut.tar.xz"

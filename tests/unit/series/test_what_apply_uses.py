@@ -6,13 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.paths import find_project
 from decouple.cli import main
+from decouple.flows.check import CheckRequest, list_dependencies
+from decouple.flows.check import check_series as check_source
 from decouple.flows.patch_regeneration import PatchRemaker, SeriesMerge
 from decouple.patch import parse as patches
 from decouple.patch.parse import Patch
 from decouple.recipes.model import load_recipe
 from decouple.series.check import Fit, PatchFit, check_series
 from tests.support.reader import Reader
+from tests.support.releases import tar_of, wheel_of
 from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Project, project
 
@@ -106,6 +111,60 @@ def test_of_a_patch_whose_recipe_reads_what_a_wheel_does_not_show_nothing_is_sai
     found = judged(workshop, new, partial=True)
     assert found.status is Fit.UNSEEN
     assert found.unseen == ("torch/hidden.cpp",)
+
+
+def test_an_archive_is_judged_as_its_folder_is(project: Project) -> None:
+    """A recipe reads files that its patch does not change; an archive gives only those that it is asked for."""
+    other = '[[edit]]\nfile = "d"\nat = [{ line = "x" }]\nwhere = [{ line = "x" }]\nput = "y"\n'
+    sign = '[[upstream]]\nsince = "2.0"\nfile = "e"\nat = [{ line = "z" }]\n'
+    cut = RECIPE.replace('"cut"', '"second"').replace("torch/a.cpp", "b")
+    project.write("series/recipes/second.toml", cut + other + sign)
+    project.upstream("1.0", {"b": numbered(1, 60) + "more\n", "d": "d\n", "e": "e\n"})
+    archive = project.root / "vendor.tar"
+    archive.write_bytes(tar_of(project.sources["1.0"], "pytorch", "w"))
+    verdicts = [
+        [verdict.status for verdict in check_source(CheckRequest(project.root, "1.0", source=str(source))).verdicts]
+        for source in (project.sources["1.0"], archive)
+    ]
+    assert verdicts == [[Fit.CLEAN] * 3] * 2
+
+
+def test_whatever_a_recipe_of_ours_reads_a_source_is_asked_for() -> None:
+    remaker = PatchRemaker.of_project(find_project())
+    assert {path for recipe in remaker.recipes.values() for path in recipe.files} <= remaker.recipe_paths
+    assert {sign.file for recipe in remaker.recipes.values() for sign in recipe.upstream} <= remaker.recipe_paths
+
+
+def test_a_byte_that_is_not_utf_8_stays_as_it_is(project: Project) -> None:
+    """A vendor's comment in Latin-1 ended the check of all patches."""
+    cut = '[[edit]]\nfile = "b"\nat = [{ line = "^line 20$" }]\nput = "second"\n'
+    project.write("series/recipes/second.toml", f'schema = 1\nid = "second"\n{cut}')
+    for lines in ({}, {19: "another line\n"}):
+        text = numbered(1, 60, lines).encode() + b"# Andr\xe9\n"
+        (project.sources["1.0"] / "b").write_bytes(text)
+        found = check_source(CheckRequest(project.root, "1.0", source=str(project.sources["1.0"])))
+        second = found.verdicts[1]
+        assert second.status is (Fit.MADE if lines else Fit.CLEAN)
+        made = second.changes["b"]
+        assert made and made.data == text.replace(b"line 20\n", b"second\n")
+
+
+def test_a_wheel_does_not_show_what_patches_need_of_each_other(project: Project) -> None:
+    """What it lacks looked like a patch that does not apply, which `check` denied."""
+    wheel = project.root / "torch-1.0.0-py3-none-any.whl"
+    wheel.write_bytes(wheel_of({"torch/a.py": b"a\n"}))
+    with pytest.raises(UsageError, match="part of the tree only") as error:
+        list_dependencies(CheckRequest(project.root, "1.0", source=str(wheel)))
+    assert "--source" in error.value.next_step
+
+
+def test_where_a_patch_does_not_apply_the_check_that_says_why_is_named(project: Project) -> None:
+    source = str(project.sources["1.0"])
+    assert set(list_dependencies(CheckRequest(project.root, "1.0", source=source)).values()) == {()}
+    project.upstream("1.0", {"b": "another\n"})
+    with pytest.raises(DecoupleError, match="0002-second") as error:
+        list_dependencies(CheckRequest(project.root, "1.0", source=source))
+    assert error.value.next_step == f"`decouple check 1.0 --source {source}` says why"
 
 
 def test_a_release_without_a_series_is_judged_with_the_nearest(

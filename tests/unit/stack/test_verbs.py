@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -151,6 +152,53 @@ def test_a_series_becomes_a_branch_of_any_clone_and_comes_back(world: World, tmp
     for path, data in before.items():
         assert path.read_bytes() == data, path.name
     assert world.series.read_bytes() == series
+
+
+@pytest.mark.parametrize("made_in", ["clone", "linked"])
+@pytest.mark.parametrize("held_by", ["clone", "linked"])
+def test_a_branch_that_a_work_tree_has_checked_out_is_not_moved(
+    world: World, tmp_path: Path, made_in: str, held_by: str
+) -> None:
+    """Its files and index would stay behind: the next `git commit -a` there undoes the series."""
+    git(tmp_path, "clone", "-q", str(world.upstream), str(tmp_path / "clone"))
+    git(tmp_path / "clone", "checkout", "-q", "--detach")
+    git(tmp_path / "clone", "worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
+    git(tmp_path / held_by, "checkout", "-q", "-b", "work")
+    with pytest.raises(UsageError, match=f"work is checked out in {tmp_path / held_by}"):
+        branch.make_branch(world.places, branch.open_repository(tmp_path / made_in), "work", world.base, force=True)
+    assert git(tmp_path / "clone", "rev-parse", "work") == world.base
+
+
+def test_the_branch_of_a_repository_without_a_work_tree_may_be_replaced(world: World) -> None:
+    name = git(world.upstream, "symbolic-ref", "--short", "HEAD")
+    made = branch.make_branch(world.places, branch.open_repository(world.upstream), name, world.base, force=True)
+    assert git(world.upstream, "rev-parse", "HEAD") == made.commit
+
+
+@pytest.mark.parametrize("name", ["bad name", "-f", "@{-1}", "a..b", "work/more"])
+def test_a_branch_that_git_cannot_make_leaves_nothing_behind(world: World, tmp_path: Path, name: str) -> None:
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(world.upstream), str(clone))
+    git(clone, "checkout", "-q", "-b", "work")
+    refs = git(clone, "for-each-ref")
+    with pytest.raises(DecoupleError, match=re.escape(name)) as error:
+        branch.make_branch(world.places, branch.open_repository(clone), name, world.base)
+    assert "--name" in str(error.value.next_step)
+    assert git(clone, "for-each-ref") == refs
+
+
+def test_a_branch_that_cannot_come_back_leaves_nothing_behind(world: World, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(world.upstream), str(clone))
+    branch.make_branch(world.places, branch.open_repository(clone), "work", world.base)
+    git(clone, "checkout", "-q", "work")
+    (clone / "logo.png").write_bytes(b"\0")
+    git(clone, "add", "logo.png")
+    git(clone, "commit", "-qm", "A logo\n\nDecouple-Id: logo")
+    refs = git(clone, "for-each-ref")
+    with Stack.open(world.places) as stack, pytest.raises(DecoupleError, match=r"logo"):
+        branch.import_branch(stack, branch.open_repository(clone), "work", world.base)
+    assert git(clone, "for-each-ref") == refs
 
 
 @pytest.mark.parametrize("kind", ["clone", "linked work tree"])

@@ -293,6 +293,9 @@ def test_what_is_recorded_is_of_the_series_of_the_wheels_that_ran(tmp_path: Path
     assert status.read_status(path).recorded["suites/here-gpu"].series == "the wheel's"
     with pytest.raises(DecoupleError, match="made of different series"):
         flow.record_results(tmp_path, "2.6", ("here", "gpu"), structs.replace(done, series=("a", "b")), "", None)
+    before, edited, warned = path.read_bytes(), structs.replace(done, series=("a", "a+edits")), list[str]()
+    flow.record_results(tmp_path, "2.6", ("here", "gpu"), edited, "", None, Listener(warn=warned.append))
+    assert path.read_bytes() == before and warned[0].startswith("here: made of a tree with edits that are in no patch")
 
 
 def test_results_of_another_machine_are_recorded_from_their_folders(tmp_path: Path) -> None:

@@ -145,6 +145,8 @@ def test_a_developed_package_has_what_was_compiled_and_the_python_files_of_the_c
     )
     done = subprocess.run([sys.executable, "-I", "-c", ask], capture_output=True, text=True)
     assert done.stdout.split() == ["True", INFO["version"], "True", "True"], done.stderr
+    folders = (site / "torch", project / "build/editable/torch")
+    assert not any(map(Path.exists, folders)), "a core in place lies elsewhere, and would be hidden"
 
 
 def test_a_thin_folder_is_packed_with_our_loader_under_its_own_name(

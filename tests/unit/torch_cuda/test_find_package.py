@@ -17,17 +17,24 @@ from .conftest import PROJECT
 
 pytestmark = pytest.mark.tools("cmake", "ninja")
 
-TORCH = 'find_package(Caffe2 REQUIRED PATHS "${CMAKE_CURRENT_LIST_DIR}/../Caffe2" NO_DEFAULT_PATH)\n'
+TORCH = """
+get_filename_component(TORCH_INSTALL_PREFIX "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+set(TORCH_INCLUDE_DIRS "${TORCH_INSTALL_PREFIX}/include")
+find_package(Caffe2 REQUIRED PATHS "${CMAKE_CURRENT_LIST_DIR}/../Caffe2" NO_DEFAULT_PATH)
+"""
 CAFFE2 = 'include("${CMAKE_CURRENT_LIST_DIR}/Caffe2Targets.cmake")\n'
 TARGETS = """
+if(TARGET torch) # CMake's own guard, which asks for each target
+  return()
+endif()
 get_filename_component(prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 foreach(name c10 torch_cpu torch)
   add_library(${name} SHARED IMPORTED)
   set_target_properties(${name} PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${prefix}/include")
 endforeach()
 add_library(torch_cpu_library INTERFACE IMPORTED)
-if(WITH_CUDA_INSIDE)
-  add_library(torch_cuda SHARED IMPORTED)
+if(INSIDE)
+  add_library(${INSIDE} SHARED IMPORTED)
 endif()
 set_property(TARGET torch PROPERTY INTERFACE_LINK_LIBRARIES torch_cpu_library)
 file(GLOB configurations "${CMAKE_CURRENT_LIST_DIR}/Caffe2Targets-*.cmake") # as CMake writes it
@@ -52,6 +59,13 @@ if(TARGET torch_cuda_library)
   get_target_property(needed torch_cuda INTERFACE_LINK_LIBRARIES)
 endif()
 message(STATUS "linked=${linked} where=${where} needed=${needed} headers=${TORCH_INCLUDE_DIRS}")
+"""
+
+AGAIN = """
+find_package(Torch REQUIRED)
+get_target_property(linked torch INTERFACE_LINK_LIBRARIES)
+get_target_property(seen torch_cuda_library INTERFACE_INCLUDE_DIRECTORIES)
+message(STATUS "again=${linked} seen=${seen}")
 """
 
 
@@ -90,16 +104,30 @@ def test_who_links_torch_links_cuda_and_sees_its_headers(site: Path) -> None:
     assert "linked=torch_cpu_library;torch_cuda_library" in said
     assert f"where={site}/torch_cuda/lib/libtorch_cuda.so" in said
     assert "needed=torch::cudart;c10_cuda;torch_cpu_library" in said
-    assert f"headers={site}/torch_cuda/include" in said
+    assert f"headers={site}/torch/include;{site}/torch_cuda/include" in said
 
 
-@pytest.mark.parametrize("without", ["the package", "the opt-out", "CUDA inside"])
-def test_a_torch_without_us_or_with_cuda_of_its_own_is_left_alone(site: Path, without: str) -> None:
+def test_who_links_torch_sees_our_headers_when_it_is_found_again(site: Path) -> None:
+    """As a package does that depends on torch. The variable loses them then, as docs/wheels.md says."""
+    with (site.parent / "user/CMakeLists.txt").open("a") as project:
+        project.write(AGAIN)
+    seen = f"{site}/torch_cuda/include;{site}/torch/include"
+    assert f"again=torch_cpu_library;torch_cuda_library seen={seen}" in configure(site)
+
+
+@pytest.mark.parametrize("without", ["the package", "torch_cuda", "torch_hip"])
+def test_a_torch_without_us_or_with_a_vendors_half_of_its_own_is_left_alone(site: Path, without: str) -> None:
     if without == "the package":
         shutil.rmtree(site / "torch_cuda")
-    options = ["-DWITH_CUDA_INSIDE=ON"] if without == "CUDA inside" else []
-    opted_out = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"} if without == "the opt-out" else {}
-    assert "linked=torch_cpu_library where=" in configure(site, *options, **opted_out)
+    options = [f"-DINSIDE={without}"] if without in ("torch_cuda", "torch_hip") else []
+    assert "linked=torch_cpu_library where=" in configure(site, *options)
+
+
+@pytest.mark.parametrize(("value", "linked"), [("0", False), ("OFF", False), ("", False), ("1", True)])
+def test_the_variable_that_leaves_cuda_out_of_python_leaves_it_out_here(site: Path, value: str, linked: bool) -> None:
+    """With OFF, for which Python leaves CUDA out, a project stopped without nvcc."""
+    said = configure(site, TORCH_DEVICE_BACKEND_AUTOLOAD=value)
+    assert ("linked=torch_cpu_library;torch_cuda_library" in said) is linked, said
 
 
 def test_without_a_toolkit_one_sentence_says_what_to_set(site: Path) -> None:

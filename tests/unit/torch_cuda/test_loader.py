@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -194,7 +195,17 @@ def test_another_torch_is_refused_in_one_clear_sentence(site: Path) -> None:
 @needs_cc
 def test_a_patched_core_is_left_to_load_us_itself(site: Path) -> None:
     (site / "torch/_decoupled").mkdir()
+    (site / "torch/_decoupled/preload.py").touch()
+    (site / "torch/__init__.py").write_text(f"from torch._decoupled import preload as _preload\n{TORCH}")
     assert ask(site, "torch._C.saw_cuda") == "False"
+
+
+@needs_cc
+def test_what_is_left_of_a_patched_core_hides_nothing(site: Path) -> None:
+    """Once imported with python -O, pip leaves files of it behind when an unmodified torch takes its place."""
+    (site / "torch/_decoupled/__pycache__").mkdir(parents=True)
+    (site / "torch/_decoupled/__pycache__/preload.cpython-311.opt-1.pyc").touch()
+    assert ask(site, "torch._C.saw_cuda, torch._C._has_cuda") == "True True"
 
 
 def test_files_of_two_builds_are_refused_by_name(tmp_path: Path) -> None:
@@ -211,7 +222,10 @@ def test_files_of_two_builds_are_refused_by_name(tmp_path: Path) -> None:
 
 def test_upstreams_kernels_for_an_unmodified_torch_are_refused_by_the_patched_one(tmp_path: Path) -> None:
     built = {"version": "2.6.0+cu124.official", "kernels": "official", "core": "stock"}
-    (tmp_path / "torch/_decoupled").mkdir(parents=True)
+    (tmp_path / "torch/_decoupled/__pycache__").mkdir(parents=True)
+    (tmp_path / "torch/__init__.py").touch()
+    _preload.check_kind(built, tmp_path, tmp_path / "torch")  # what is left of a patched one
+    (tmp_path / "torch/__init__.py").write_text("from torch._decoupled import preload as _preload\n")
     told = "is for an unmodified torch, that in .* is the patched one"
     with pytest.raises(_preload.VersionError, match=told):
         _preload.check_kind(built, tmp_path, tmp_path / "torch")
@@ -265,6 +279,44 @@ def test_what_the_bindings_alone_need_is_found_there_too(site: Path, tmp_path: P
     assert _preload.NVTX in python(site, "import torch", PYTHONPATH=str(tmp_path / "other")).stderr
 
 
+def write_catalogue(path: Path, texts: dict[str, str]) -> None:
+    """Write translations as msgfmt does, which need not be here."""
+    rows = sorted((text.encode(), said.encode()) for text, said in {"": "", **texts}.items())
+    words = [word for column in zip(*rows, strict=True) for word in column]
+    header = (0x950412DE, 0, len(rows), 28, 28 + 8 * len(rows), 0, 0)
+    places, end = [], 28 + 8 * len(words)
+    for word in words:
+        places += [len(word), end]
+        end += len(word) + 1
+    path.parent.mkdir(parents=True)
+    path.write_bytes(struct.pack(f"<{7 + len(places)}I", *header, *places) + b"\0".join(words) + b"\0")
+
+
+@needs_cc
+def test_a_library_in_another_folder_is_found_where_messages_are_in_another_language(
+    site: Path, tmp_path: Path
+) -> None:
+    """A program of Qt or GTK sets the locale, and glibc then translates what the dynamic linker says."""
+    inner = compile_c(
+        "int inner(void) { return 1; }",
+        tmp_path / "other/nvidia/cublas/lib/libdecinner.so.1",
+        "-Wl,-soname,libdecinner.so.1",
+    )
+    text = "int inner(void); int cuda_is_here(void) { return inner(); }"
+    compile_c(text, site / "torch_cuda/lib/libtorch_cuda.so", str(inner))
+    write_catalogue(tmp_path / "de/LC_MESSAGES/libc.mo", {"cannot open shared object file": "nicht gefunden"})
+    code = (
+        "import ctypes, locale; locale.setlocale(locale.LC_ALL, 'C.UTF-8'); "
+        f"ctypes.CDLL(None).bindtextdomain(b'libc', {os.fsencode(tmp_path)!r}); import torch; print(torch._C.saw_cuda)"
+    )
+    german = {"LANGUAGE": "de", "PYTHONPATH": str(tmp_path / "other")}
+    done = python(site, code, **german)
+    assert done.stdout == "True\n", done.stderr
+    inner.unlink()
+    told = python(site, code, **german).stderr
+    assert "libtorch_cuda.so needs libdecinner.so.1, which is neither on the system" in told
+
+
 @needs_cc
 def test_a_library_that_is_nowhere_is_named_with_what_needs_it(tmp_path: Path) -> None:
     gone = compile_c("int g(void) { return 1; }", tmp_path / "libdecgone.so.1", "-Wl,-soname,libdecgone.so.1")
@@ -274,9 +326,30 @@ def test_a_library_that_is_nowhere_is_named_with_what_needs_it(tmp_path: Path) -
         _libraries.open_library(ours, [])
 
 
-def test_a_torch_with_cuda_inside_is_refused() -> None:
-    with pytest.raises(_preload.VersionError, match=r"contains CUDA 12\.4"):
-        _preload.check_version({"torch": "2.6.0", "version": "2.6.0+cu124"}, "2.6.0", "12.4")
+@pytest.mark.parametrize(
+    ("core", "wanted"),
+    [
+        ({"core": "built", "core_version": "2.6.0+decoupled"}, "install torch==2.6.0+decoupled"),
+        ({"core": "stock", "core_version": "2.6.0+cpu"}, "install a torch 2.6.0 without CUDA, such as 2.6.0+cpu"),
+    ],
+)
+def test_the_torch_that_is_advised_is_not_refused_next(core: dict[str, str], wanted: str) -> None:
+    """`pip install torch==2.6.0` brings PyPI's, which has CUDA in it."""
+    built = {"torch": "2.6.0", "version": "2.6.0+cu124", **core}
+    for version, inside in (("2.7.1", ""), ("2.6.0", "CUDA 12.4")):
+        with pytest.raises(_preload.VersionError) as caught:
+            _preload.check_version(built, version, inside)
+        assert wanted in str(caught.value)
+
+
+@needs_cc
+@pytest.mark.parametrize("inside", [{"cuda": "12.4", "hip": None}, {"cuda": None, "hip": "6.2.41134"}])
+def test_a_torch_with_a_vendors_half_inside_is_refused(site: Path, inside: dict[str, str | None]) -> None:
+    """Its libraries would be opened beside ours: ``2.6.0+rocm6.2.4`` satisfies ``torch==2.6.0`` as well."""
+    values = "".join(f"{name} = {value!r}\n" for name, value in inside.items())
+    (site / "torch/version.py").write_text(f"__version__ = '2.6.0'\n{values}")
+    said = python(site, "import torch").stderr
+    assert f"already contains {'CUDA 12.4' if inside['cuda'] else 'ROCm 6.2.41134'}, and torch-cuda" in said
 
 
 @needs_cc
@@ -299,7 +372,7 @@ def test_a_torch_of_another_abi_is_refused_by_its_name(site: Path) -> None:
 
 @pytest.mark.parametrize("version", ["2.6.0", "2.6.0+debian", "2.6.0+decoupled", "2.6.0a0+git2236df1"])
 def test_local_versions_of_the_same_release_are_accepted(version: str) -> None:
-    _preload.check_version({"torch": "2.6.0", "version": "2.6.0+cu124"}, version, None)
+    _preload.check_version({"torch": "2.6.0", "version": "2.6.0+cu124"}, version, "")
 
 
 CPP_EXTENSION = """
@@ -327,6 +400,15 @@ def test_extensions_for_cuda_look_into_this_package_too(site: Path) -> None:
     assert done.stdout.strip() == f"['{package / 'include'}', 'core'] ['{package / 'lib'}', 'core'] ['core']", (
         done.stderr
     )
+
+
+@needs_cc
+def test_a_question_whether_the_module_is_there_changes_nothing(site: Path) -> None:
+    """The import behind it was bare: extensions found neither CUDA's headers nor our libraries."""
+    with_cpp_extension(site, CPP_EXTENSION)
+    asked = "import torch, importlib.util as u; assert u.find_spec('torch.utils.cpp_extension')"
+    done = python(site, f"{asked}; import torch.utils.cpp_extension as e; print(e.include_paths('cuda'))")
+    assert done.stdout.strip() == f"['{site / 'torch_cuda/include'}', 'core']", done.stderr
 
 
 @needs_cc

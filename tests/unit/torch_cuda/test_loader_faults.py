@@ -41,7 +41,7 @@ FAULTS: dict[str, tuple[str, str, str, Callable[[Path], None], str]] = {
         "returncode",
     ),
     "a core that loads us is helped": (
-        *("_autoload.py", '(Path(entry) / "_decoupled").is_dir()', "False"),
+        *("_autoload.py", "is_patched(Path(entry))", "False"),
         checks.test_a_patched_core_is_left_to_load_us_itself,
         "True",
     ),

@@ -114,14 +114,14 @@ def test_what_it_found_is_recorded_where_asked_to(
     assert "leave --python and --against out" in capsys.readouterr().err
     request = flow.ParityRequest(tmp_path, "2.6", against=str(both[1]), python=str(both[0]))
     compared = flow.compare_parity(request)
-    flow.record_table(request, compared, {"old"})  # as for the wheels of a build
+    flow.record_table(request, compared, "old")  # as for the wheels of a build
     section = status.read_status(tmp_path / "ci" / "status" / "2.6.json").whole["other"]
     found = section.parity
     assert found and found.different == len(found.unexplained) == 2 and found.total > 2
     assert section.series == "old", "of the series that the wheels were made of"
 
     flow.record_table(
-        request, structs.replace(compared, sections=compared.sections[:1], unused=("API: torch.gone",)), {"old"}
+        request, structs.replace(compared, sections=compared.sections[:1], unused=("API: torch.gone",)), "old"
     )
     found = status.read_status(tmp_path / "ci" / "status" / "2.6.json").whole["other"].parity
     assert found and found.unexplained == ("out of date in reasons.toml: API: torch.gone",), "the command failed by it"

@@ -91,13 +91,16 @@ def ask(python: Path, *programs: str) -> TorchReply:
 def test_what_a_torch_is_it_says_itself(python: Path, tmp_path: Path) -> None:
     assert ask(python).kind == "unpatched"
     (tmp_path / "site/torch_core_half").mkdir()
+    (tmp_path / "site/torch_core_half/__init__.py").touch()
     assert ask(python).kind == "half"
     (tmp_path / "site/torch/_decoupled").mkdir()
+    assert ask(python).kind == "half", "pip left a folder of another torch behind"
+    (tmp_path / "site/torch/_decoupled/__init__.py").touch()
     assert ask(python).kind == "patched"
     (tmp_path / "site/torch_cuda/__init__.py").unlink()
     (tmp_path / "site/torch_cuda").rename(tmp_path / "away")
     assert ask(python).kind == "core"
-    (tmp_path / "site/torch/_decoupled").rmdir()
+    (tmp_path / "site/torch/_decoupled/__init__.py").unlink()
     assert ask(python).kind == "cpu"
     (tmp_path / "site/torch/__init__.py").write_text(TORCH.replace("cuda=None", "cuda='12.4'").format(said=""))
     assert ask(python).kind == "single"

@@ -9,9 +9,9 @@ from wrapped_cmake import Settings, WrappedCMakeError
 from wrapped_cmake.features import build_environment, detect_features
 
 
-def program(folder: Path, name: str) -> str:
+def program(folder: Path, name: str, text: str = "") -> str:
     path = folder / name
-    path.write_text("#!/bin/sh\n")
+    path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return str(path)
 
@@ -43,6 +43,29 @@ def test_what_the_user_set_wins(tmp_path: Path) -> None:
 def test_asked_for_and_missing(tmp_path: Path, name: str) -> None:
     with pytest.raises(WrappedCMakeError, match=f"{name}=(sccache|mold)"):
         detect_features(Settings({"PATH": str(tmp_path), name: "sccache" if "LAUNCHER" in name else "mold"}))
+
+
+#: a compiler that answers as GCC 11 does
+GCC_11 = """
+case "$*" in *-fuse-ld=mold*) echo "$0: error: unrecognized command-line option '-fuse-ld=mold'" >&2; exit 1 ;; esac
+"""
+
+
+@pytest.mark.parametrize("variable", ["CC", "CXX", "CUDAHOSTCXX", "CMAKE_CXX_COMPILER", None])
+def test_a_linker_that_a_compiler_does_not_know(tmp_path: Path, variable: str | None) -> None:
+    """Ubuntu 22.04 has mold, and a GCC that refuses it: CMake could compile nothing."""
+    program(tmp_path, "mold")
+    for name in ("cc", "c++"):
+        program(tmp_path, name)
+    environ = {"PATH": str(tmp_path)}
+    assert detect_features(Settings(environ)).linker == "mold"
+    old = program(tmp_path, "g++-11" if variable else "c++", GCC_11)
+    environ.update({variable: f"{old} -m64"} if variable else {})
+    assert detect_features(Settings(environ)).linker is None
+    with pytest.raises(WrappedCMakeError, match=r"WRAPPED_CMAKE_LINKER=mold: .*unrecognized .*auto or none"):
+        detect_features(Settings({**environ, "WRAPPED_CMAKE_LINKER": "mold"}))
+    program(tmp_path, "ld.lld")
+    assert detect_features(Settings(environ)).linker == "lld"
 
 
 def test_two_build_directories_share_ccache_hits(tmp_path: Path) -> None:

@@ -182,7 +182,8 @@ def _when_imported(name: str, follower: str) -> None:
 class _Follow:
     """A finder that finds one module the usual way and then runs its follower.
 
-    ``torch_cuda._import_hook`` has the same for backends on the CUDA key. Their wheels are without this layer.
+    It stays: many programs ask for a spec only to see whether there is such a module. ``torch_cuda._import_hook`` has
+    the same for backends on the CUDA key. Their wheels are without this layer.
     """
 
     def __init__(self, name: str, follower: str) -> None:
@@ -191,8 +192,9 @@ class _Follow:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != self._name:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        behind = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        found = (each.find_spec(name, path, target) for each in behind if hasattr(each, "find_spec"))
+        spec = next(filter(None, found), None)
         if spec is None or spec.loader is None:
             return spec
         loader, follower = spec.loader, self._follower

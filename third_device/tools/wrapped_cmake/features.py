@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +19,12 @@ _LANGUAGES = ("C", "CXX", "CUDA")
 _LINKER_FLAGS = ("CMAKE_EXE_LINKER_FLAGS", "CMAKE_SHARED_LINKER_FLAGS", "CMAKE_MODULE_LINKER_FLAGS")
 #: linker name -> (program that must be there, what -fuse-ld= takes)
 _LINKERS = {"mold": ("mold", "mold"), "lld": ("ld.lld", "lld")}
+#: variables that name a compiler, in CMake's order -> the programs that it looks for without them
+_COMPILERS: dict[tuple[str, str], Sequence[str]] = {
+    ("CMAKE_C_COMPILER", "CC"): ("cc", "gcc", "clang"),
+    ("CMAKE_CXX_COMPILER", "CXX"): ("c++", "g++", "clang++"),
+    ("CMAKE_CUDA_HOST_COMPILER", "CUDAHOSTCXX"): (),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,9 +45,9 @@ class Features:
 
 
 def detect_features(settings: Settings) -> Features:
-    """Look for launcher and linker on the PATH.
+    """Look for a launcher on the PATH, and for a linker that the compilers know.
 
-    Raises WrappedCMakeError when one was asked for by name and is not there.
+    Raises WrappedCMakeError when one was asked for by name and is not there, or is not known.
     """
     path = settings.environ.get("PATH", os.defpath)
     return Features(
@@ -72,11 +79,47 @@ def _choose_linker(settings: Settings, path: str) -> str | None:
         )
     for name in _LINKERS if asked == "auto" else (asked,):
         program, flag = _LINKERS[name]
-        if shutil.which(program, path=path):
+        if not shutil.which(program, path=path):
+            continue
+        refused = _find_refusal(flag, settings.environ, path)
+        if refused is None:
             return flag
+        if asked != "auto":
+            raise WrappedCMakeError(
+                f"WRAPPED_CMAKE_LINKER={asked}: {refused}", "set it to auto or none, or name a compiler that knows it"
+            )
     if asked != "auto":
         raise WrappedCMakeError(f"WRAPPED_CMAKE_LINKER={asked}: {_LINKERS[asked][0]} is not on the PATH", "install it")
     return None
+
+
+def _find_refusal(linker: str, environ: Mapping[str, str], path: str) -> str | None:
+    """Return what a compiler says against ``-fuse-ld=``; None where all take it.
+
+    GCC knows mold from 12.1 on.
+    """
+    for compiler in _list_compilers(environ, path):
+        command = [*compiler, f"-fuse-ld={linker}", "-Wl,--version"]
+        done = subprocess.run(
+            command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+        )
+        if done.returncode:
+            return f"{' '.join(command)} failed: {' '.join(done.stderr.split()) or 'without a word'}"
+    return None
+
+
+def _list_compilers(environ: Mapping[str, str], path: str) -> list[list[str]]:
+    """List the compilers that CMake will take, as commands.
+
+    One that is not there is for CMake to report.
+    """
+    found = []
+    for variables, usual in _COMPILERS.items():
+        named = next((environ[name] for name in variables if environ.get(name)), "")
+        words = [named] if Path(named).is_file() else named.split()  # a path may have spaces
+        commands = [words] if words else [[name] for name in usual]
+        found.extend([command for command in commands if shutil.which(command[0], path=path)][:1])
+    return found
 
 
 def change_linker(cache: Mapping[str, str], given: Mapping[str, str]) -> list[str]:

@@ -57,7 +57,12 @@ PARAMETERS: tuple[Parameter, ...] = (
     _make_parameter(
         "WRAPPED_CMAKE_LAUNCHER", "text", "auto", "compiler launcher: auto, ccache, sccache, none or a path"
     ),
-    _make_parameter("WRAPPED_CMAKE_LINKER", "text", "auto", "linker: auto (mold, then lld), mold, lld, none"),
+    _make_parameter(
+        "WRAPPED_CMAKE_LINKER",
+        "text",
+        "auto",
+        "linker: auto (mold, then lld, as the compilers know it), mold, lld, none",
+    ),
     _make_parameter("WRAPPED_CMAKE_JOB_MEMORY", "number", "1500", "memory to reckon with for one C++ compile"),
     _make_parameter("WRAPPED_CMAKE_LINK_JOB_MEMORY", "number", "4096", "memory to reckon with for one link"),
     _make_parameter("WRAPPED_CMAKE_TREE", "path", None, "PyTorch's source tree; default: the one this toolkit lies in"),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["find_core"]
+__all__ = ["find_core", "is_patched"]
 
 
 class CoreLoader(ExtensionFileLoader):
@@ -45,10 +45,21 @@ def _core_preload() -> Any:
 
 def find_core(fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
     """Find ``torch._C`` with `CoreLoader` as loader, unless torch does our work."""
-    if any((Path(entry) / "_decoupled").is_dir() for entry in path or ()):
+    if any(is_patched(Path(entry)) for entry in path or ()):
         return None
     spec = PathFinder.find_spec(fullname, path, target)
     if spec is None or not isinstance(spec.loader, ExtensionFileLoader):
         return None
     spec.loader = CoreLoader(spec.loader.name, spec.loader.path)
     return spec
+
+
+def is_patched(torch_folder: Path) -> bool:
+    """Return whether that torch does our work: it is the patched one.
+
+    Its first file says so. A folder ``_decoupled`` does not: pip leaves one behind, with what ``python -O`` wrote into
+    it, when an unmodified torch takes a patched one's place, and below a patched one that is installed in place there
+    is none.
+    """
+    first = torch_folder / "__init__.py"
+    return first.is_file() and "torch._decoupled" in first.read_text("utf-8")

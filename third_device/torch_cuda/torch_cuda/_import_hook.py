@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +22,10 @@ __all__ = ["ModuleFinder", "before_body", "when_imported"]
 
 
 class ModuleFinder(MetaPathFinder):
-    """Finds one module where it is, and lets *action* have it; then leaves.
+    """Finds one module where it is, and lets *action* have it.
 
-    That is before or after its body runs.
+    That is before or after its body runs. Many programs ask for a spec only to see whether there is such a module, and
+    again when they import it: so this finder stays.
     """
 
     def __init__(self, name: str, action: Callable[[ModuleType], None], *, before: bool) -> None:
@@ -38,8 +38,9 @@ class ModuleFinder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname != self.name:
             return None
-        sys.meta_path.remove(self)
-        spec = find_spec(fullname)  # by the finders that are left, which may be another of ours
+        behind = sys.meta_path[sys.meta_path.index(self) + 1 :]  # which may have another of ours
+        found = (each.find_spec(fullname, path, target) for each in behind if hasattr(each, "find_spec"))
+        spec = next(filter(None, found), None)
         if spec is not None and spec.loader is not None:
             spec.loader.exec_module = self._wrapped(spec.loader)  # type: ignore[method-assign]
         return spec

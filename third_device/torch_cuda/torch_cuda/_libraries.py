@@ -17,7 +17,8 @@ from pathlib import Path
 
 __all__ = ["LibraryError", "open_first", "open_library", "search_folders"]
 
-_MISSING = re.compile(r"^(\S+\.so[.\d]*): cannot open shared object file")
+# What follows is in the language of the program's locale. A library that was found but is no good has a path here.
+_MISSING = re.compile(r"^([^\s:/]+\.so[.\d]*): ")
 
 
 class LibraryError(ImportError):

@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import _libraries, build_info, library_dir
+from ._autoload import is_patched
 from ._extensions import extend_paths
 from ._import_hook import before_body, when_imported
 from ._wheel_conflicts import list_overwritten, site_folders
@@ -54,7 +55,7 @@ def preload() -> str | None:
     if not is_chosen(build_info(), core.installed_folders(), os.environ.get(CHOICE, "")):
         return None
     version: Any = importlib.import_module("torch.version")
-    check_version(build_info(), str(version.__version__), version.cuda)
+    check_version(build_info(), str(version.__version__), _name_inside(version))
     torch_folder = Path(next(iter(sys.modules["torch"].__path__)))
     folders = _libraries.search_folders(torch_folder, core.installed_folders())
     check_whole(build_info(), library_dir())
@@ -117,24 +118,37 @@ def _words_in(folder: Path) -> list[str]:
     return found
 
 
-def check_version(built: Mapping[str, Any], torch_version: str, torch_cuda_version: str | None) -> None:
+def _name_inside(version: Any) -> str:
+    """Name the CUDA or ROCm inside the torch of *version*; empty for none."""
+    named = {"CUDA": version.cuda, "ROCm": getattr(version, "hip", None)}
+    return next((f"{toolkit} {number}" for toolkit, number in named.items() if number), "")
+
+
+def check_version(built: Mapping[str, Any], torch_version: str, inside: str) -> None:
     """Compare what we were *built* for with the torch that is being imported.
 
-    Raises VersionError, naming both and the way out.
+    *inside* names the toolkit in it ("CUDA 12.4"), or is empty. Raises VersionError, naming both and the way out.
     """
     wanted = str(built["torch"])
     found = _cut_release(torch_version)
     if found != wanted:
         raise VersionError(
             f"torch-cuda {built['version']} was built for torch {wanted}, but torch {torch_version} is installed; "
-            f"install torch=={wanted} or the torch-cuda of {found}, or set {OPT_OUT} to use torch without CUDA"
+            f"install {_name_core(built)} or the torch-cuda of {found}, or set {OPT_OUT} to use torch without CUDA"
         )
-    if torch_cuda_version is not None:
+    if inside:
         raise VersionError(
-            f"torch {torch_version} already contains CUDA {torch_cuda_version}, "
-            f"and torch-cuda {built['version']} brings it a second time; "
-            f"uninstall torch-cuda, or install a torch built without CUDA, or set {OPT_OUT}"
+            f"torch {torch_version} already contains {inside}, "
+            f"and torch-cuda {built['version']} brings torch.cuda a second time; "
+            f"uninstall torch-cuda, or install {_name_core(built)}, or set {OPT_OUT}"
         )
+
+
+def _name_core(built: Mapping[str, Any]) -> str:
+    """Say which torch we go with; PyPI's of that release has CUDA in it."""
+    if built.get("core") == "built":
+        return f"torch=={built['core_version']}"
+    return f"a torch {built['torch']} without CUDA, such as {built['torch']}+cpu"
 
 
 def check_whole(built: Mapping[str, Any], folder: Path) -> None:
@@ -164,7 +178,7 @@ def check_kind(built: Mapping[str, Any], folder: Path, torch_folder: Path) -> No
             f"torch-cuda {built['version']} in {folder} has files of another build in it ({', '.join(strangers)}); "
             f"delete that folder and install torch-cuda again, or set {OPT_OUT}"
         )
-    if not compiled and built.get("core") == "stock" and (torch_folder / "_decoupled").is_dir():
+    if not compiled and built.get("core") == "stock" and is_patched(torch_folder):
         raise VersionError(
             f"torch-cuda {built['version']} is for an unmodified torch, that in {torch_folder} is the patched one; "
             f"install the torch-cuda that was built for it, or set {OPT_OUT}"

@@ -38,7 +38,11 @@ OWN_FILES = (
 )
 
 IN_TORCH = "torch/share/cmake/Caffe2/Caffe2Targets-torch_cuda.cmake"
-"""What torch's own folder gets, by which CMake's find_package(Torch) finds us."""
+"""What torch's own folder gets, by which CMake's find_package(Torch) finds us.
+
+Where no torch lies in that folder, Python takes it for an empty one (docs/split.md, By hand). The core's wheel does not
+bring it: setup.py packs no other than Python files of added_to_core, and an unmodified core has nothing of ours.
+"""
 
 START = ("torch_cuda.pth", "torch_cuda_start.py")
 """What site-packages itself gets, for a stock core; another vendor's package has them under its own name."""

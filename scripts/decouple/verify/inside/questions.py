@@ -23,13 +23,17 @@ def find_kind(torch: Any) -> str:
 
     A word of ``decouple.verify.patches.KINDS``.
     """
-    found = {name: importlib.util.find_spec(name) is not None for name in ("torch_cuda", "torch_core_half")}
-    patched = importlib.util.find_spec("torch._decoupled") is not None
-    if patched:
-        return "patched" if found["torch_cuda"] else "core"
-    if found["torch_cuda"]:
-        return "half" if found["torch_core_half"] else "unpatched"
+    if has_package("torch._decoupled"):
+        return "patched" if has_package("torch_cuda") else "core"
+    if has_package("torch_cuda"):
+        return "half" if has_package("torch_core_half") else "unpatched"
     return "single" if torch.version.cuda else "cpu"
+
+
+def has_package(name: str) -> bool:
+    """Return whether it is installed, not merely a folder that pip left behind."""
+    spec = importlib.util.find_spec(name)
+    return spec is not None and spec.origin is not None
 
 
 def run_program(torch: Any, program: str) -> str:

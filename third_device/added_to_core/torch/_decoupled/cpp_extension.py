@@ -341,7 +341,7 @@ def load_new_device(
 
     sources = [sources] if isinstance(sources, str) else sources
     found = find_backend(backend, backend_dir, backend_libraries)
-    folder = Path(build_directory or _get_build_directory(name, kwargs.get("verbose", False)))
+    folder = Path(build_directory or _get_build_directory(name, kwargs.get("verbose", False))).resolve()  # linked there
     given = [str(path) for path in kwargs.get("extra_include_paths") or ()]
     kwargs["extra_include_paths"] = [*given, *found.include_dirs]
     objects = []
