@@ -34,10 +34,6 @@ MODULES = PROJECT / "third_device/torch_cuda/cmake"
 pytestmark = [
     pytest.mark.real,
     pytest.mark.tools("cmake", "ninja", "c++"),
-    pytest.mark.skipif(
-        "TOOLKIT_WORD" not in (MODULES / "Libraries.cmake").read_text(encoding="utf-8"),
-        reason="the modules of this checkout name their libraries for CUDA alone",
-    ),
 ]
 
 #: As nvcc does, it puts the runtime's header before a source, where the toolkit has one.
