@@ -113,3 +113,8 @@ def test_no_test_skips_for_want_of_a_file_of_ours() -> None:
 def test_no_mark_skips_for_want_of_a_command() -> None:
     """A mark of pytest's own does not ask whether tools are required: ``mark.tools`` does, and names the package."""
     assert [f"{path}:{line}: {said}" for path, line, said in conditions() if "which(" in said] == []
+
+
+def test_no_mark_skips_for_want_of_a_variable() -> None:
+    """Nothing sets it in CI: 15 tests on a PyTorch for CUDA waited for one, and were tested nowhere."""
+    assert [f"{path}:{line}: {said}" for path, line, said in conditions() if "environ" in said] == []
