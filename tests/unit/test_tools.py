@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import tools
-from tests.support.tools import TABLE, find_missing, read_tools, require_tool
+from tests.support.tools import TABLE, find_missing, leave_test, read_tools, require_tool
 
 TESTS = Path(__file__).parents[1]
 
@@ -34,6 +34,12 @@ def test_where_tools_are_required_a_missing_one_is_a_failure(
     monkeypatch.setenv("DECOUPLE_REQUIRE_TOOLS", "1")
     with pytest.raises(pytest.fail.Exception, match="apt-get install quilt"):
         require_tool("quilt")
+
+
+def test_what_ci_lacks_is_skipped_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DECOUPLE_REQUIRE_TOOLS", "1")
+    with pytest.raises(pytest.skip.Exception, match="no source"):
+        leave_test("no source of 2.13", ci_lacks_it=True)
 
 
 def test_nothing_is_said_of_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,6 +90,20 @@ def test_no_test_skips_for_want_of_what_pip_brings_in_a_way_of_its_own() -> None
     )
     assert [f"{path}:{one.lineno}" for path, one in handlers if "pytest.skip" in ast.unparse(one)] == []
     assert [f"{path}:{call.lineno}" for path, call, _ in calls("importorskip")] == []
+
+
+def test_no_test_skips_for_want_of_a_source_in_a_way_of_its_own() -> None:
+    """CI has applied the series before it tests: a source that is not there is a failure."""
+    tries = (
+        (path, node)
+        for path in TESTS.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Try) and "fetch_source(" in ast.unparse(node.body[0])
+    )
+    found = [
+        f"{path}:{one.lineno}" for path, one in tries if any("pytest.skip" in ast.unparse(h) for h in one.handlers)
+    ]
+    assert found == []
 
 
 def conditions() -> Iterator[tuple[Path, int, str]]:
