@@ -29,7 +29,6 @@ from tests.support.cuda_headers import require_headers
 from tests.support.series import git
 
 PROJECT = find_project()
-MODULES = PROJECT / "third_device/torch_cuda/cmake"
 
 pytestmark = [
     pytest.mark.real,
