@@ -14,6 +14,14 @@ def list_command_lines(job: Job) -> list[str]:
     return [shlex.join(command) for command in job.commands]
 
 
+def make_check_line(job: Job) -> str:
+    """Return the shell command that fails where a part of what the job hands over is missing.
+
+    The hosts themselves are content with an artifact that lacks some of its paths.
+    """
+    return f"ls -d {' '.join(job.paths)}"  # not quoted: they are patterns
+
+
 def make_github_matrix(jobs: list[Job]) -> dict[str, object]:
     """Make a ``strategy.matrix`` per stage: ``{"core": {"include": [...]}, …}``.
 
@@ -26,7 +34,7 @@ def make_github_matrix(jobs: list[Job]) -> dict[str, object]:
         needs = dict(zip(("core", "backend"), (*job.needs, "", "")[:2], strict=True))
         row |= needs | {
             "build_minutes": job.build_minutes,
-            "script": "\n".join(f"pipx run {line}" for line in list_command_lines(job)),
+            "script": "\n".join((*(f"pipx run {line}" for line in list_command_lines(job)), make_check_line(job))),
             "shards": _make_shard_pattern(job.shards),
         }
         stages.setdefault(job.stage, []).append(row | {"paths": "\n".join(job.paths)})
@@ -62,7 +70,8 @@ def make_gitlab_pipeline(jobs: list[Job]) -> dict[str, object]:
             "needs": [*job.needs, *job.shards],
             "timeout": f"{job.minutes} minutes",
             "script": [
-                f"timeout --signal=INT {job.build_minutes}m pipx run {line}" for line in list_command_lines(job)
+                *(f"timeout --signal=INT {job.build_minutes}m pipx run {line}" for line in list_command_lines(job)),
+                make_check_line(job),
             ],
             **({"cache": _make_gitlab_cache(job)} if job.cache else {}),
             "artifacts": {"paths": list(job.paths)},

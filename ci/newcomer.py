@@ -132,6 +132,12 @@ def read_commands(readme: str, headings: Sequence[str] = HEADINGS) -> list[str]:
     return commands
 
 
+def leave_out(package: str, commands: Sequence[str]) -> list[str]:
+    """Return the commands without ``package`` in what they give to apt-get."""
+    word = re.compile(rf"(?<= ){re.escape(package)}(?= |$)")
+    return [word.sub("", command) if "apt-get" in command else command for command in commands]
+
+
 def choose_place(suite: str, folder: Path, caches: Path, *, user: bool = False, here: bool = False) -> Place:
     """Return a bare root of ``suite``, or with ``here`` this machine itself.
 
@@ -316,6 +322,8 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     args = parse.parse_args(argv)
     if args.here and args.user:
         parse.error("--user needs a root, --here makes none")
+    if args.only is not None and args.only < 1:
+        parse.error(f"--only {args.only}: types no command; give 1 or more")
     return args
 
 
@@ -351,10 +359,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = read_arguments(argv)
     commands = read_commands((CHECKOUT / "README.md").read_text(encoding="utf-8"))[: args.only]
     if args.without:
-        commands = [
-            re.sub(rf"(?<= ){re.escape(args.without)}(?= |$)", "", command) if "apt-get" in command else command
-            for command in commands
-        ]
+        whole, commands = commands, leave_out(args.without, commands)
+        if commands == whole:
+            print(f"newcomer: --without {args.without}: README.md installs no such package", file=sys.stderr)
+            return 2
     if args.user:
         commands[0] = f"{commands[0].split('  #')[0]} {USER_PACKAGES}"
     for number in (signal.SIGTERM, signal.SIGHUP):  # a cancelled job; under nohup the latter is ignored and stays so

@@ -6,8 +6,8 @@ The same is measured in upstream's single-stage build of the same flags.
 
 Needs a finished build in build/<release>. Objects are counted by ``ninja -n`` after touching the file, so a core header
 costs seconds to ask rather than hours to rebuild. ``--monolith`` configures upstream's own build in the same root, once
-(minutes), for its number of objects. ``--clean 1 2`` builds those stages again from nothing on the warm ccache; the old
-build directory is kept beside meanwhile and put back.
+(minutes), for its number of objects. ``--clean 1 2`` builds those stages again from nothing on the warm ccache; the new
+build directory takes the old one's place, which is put back only where the build fails.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import backend_env
 import pytest
-from tests.support.tools import leave_test, require_python_headers, require_tool
+from tests.support.cuda_torch import require_cuda_python
+from tests.support.tools import require_python_headers, require_tool
 
 from decouple.base.paths import find_cache
 
@@ -22,10 +23,7 @@ PROGRAM = backend_env.THIRD_DEVICE / "examples" / "one_key.py"
 @pytest.fixture(scope="module")
 def python() -> Path:
     """An interpreter with PyTorch for CUDA."""
-    try:
-        return backend_env.cuda_python()
-    except backend_env.NoTorchError as error:
-        leave_test(f"the official wheel for CUDA cannot be installed here: {error}")
+    return require_cuda_python()
 
 
 def run_simulated(python: Path, words: Sequence[str], path: Path | None = None, **more: str) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from pathlib import Path
 
 import backend_env
 import pytest
-from tests.support.tools import require_tool
+from tests.support.cuda_headers import require_headers
+from tests.support.tools import leave_test, require_tool
+
+from simcuda import vendor
 
 LAYER = backend_env.THIRD_DEVICE / "layer"
 SOURCES = [
@@ -28,7 +30,7 @@ def test_runtime(kind: str, tmp_path: Path) -> None:
     command = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-O1", *SANITIZERS[kind], "-Iinclude", "-pthread"]
     built = subprocess.run([*command, *SOURCES, "-o", str(program)], cwd=LAYER, capture_output=True, text=True)
     if built.returncode and kind != "plain" and re.search("cannot find .*[atu]san", built.stderr):
-        pytest.skip(f"the compiler has no {kind} sanitizer library")
+        leave_test(f"the compiler has no {kind} sanitizer library")
     assert built.returncode == 0, built.stderr
     done = subprocess.run([str(program)], capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -39,14 +41,12 @@ def test_runtime(kind: str, tmp_path: Path) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("graphs", [[], ["-DTD_RUNTIME_GRAPHS"]], ids=["plain", "graphs"])
 def test_the_example_of_a_driver_compiles(graphs: list[str]) -> None:
-    """Against the CUDA toolkit's headers, without a warning; nothing here can run it."""
+    """Against NVIDIA's headers, without a warning; nothing here can run it."""
     require_tool("c++")
-    places = [Path(os.environ.get("CUDA_HOME") or "/usr/local/cuda") / "include", Path("/usr/include")]
-    headers = next((place for place in places if (place / "cuda_runtime_api.h").is_file()), None)
-    if headers is None:
-        pytest.skip(f"no cuda_runtime_api.h in {places[0]}")
+    kit = require_headers(vendor.CUDA, [])
+    headers = [word for folder in kit.list_include_folders() for word in ("-isystem", str(folder))]
     command = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-Iinclude"]
-    command += [*graphs, "-idirafter", str(headers), "../examples/cuda_like_driver.cpp"]
+    command += [*graphs, *headers, "../examples/cuda_like_driver.cpp"]
     done = subprocess.run(command, cwd=LAYER, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -73,7 +73,7 @@ def test_a_driver_over_a_runtime_runs_and_leaves_nothing(what: str, tmp_path: Pa
     sources = [str(MADE_UP / name) for name in ("driver.cpp", f"{what}.cpp")]
     done = subprocess.run([*command, *sources, "-o", str(program)], cwd=LAYER, capture_output=True, text=True)
     if re.search("cannot find .*asan", done.stderr):
-        pytest.skip("the compiler has no address sanitizer library")
+        leave_test("the compiler has no address sanitizer library")
     assert done.returncode == 0, done.stderr
     done = subprocess.run([str(program)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

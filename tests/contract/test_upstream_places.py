@@ -8,6 +8,7 @@ from pathlib import Path
 
 import backend_env
 import pytest
+from tests.support.tools import leave_test
 
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_project
@@ -25,7 +26,7 @@ def source() -> Path:
     try:
         return fetch_source(load_release(find_project(), series), "auto", offline=True).path
     except DecoupleError as error:
-        pytest.skip(f"the source of {series} is not in the cache ({error.what}); run `nox -s fetch-{series}`")
+        leave_test(f"the source of {series} is not in the cache ({error.what}); run `nox -s fetch-{series}`")
 
 
 def places(where: str) -> list[tuple[str, str]]:

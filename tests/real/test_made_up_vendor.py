@@ -29,15 +29,10 @@ from tests.support.cuda_headers import require_headers
 from tests.support.series import git
 
 PROJECT = find_project()
-MODULES = PROJECT / "third_device/torch_cuda/cmake"
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.tools("cmake", "ninja", "c++"),
-    pytest.mark.skipif(
-        "TOOLKIT_WORD" not in (MODULES / "Libraries.cmake").read_text(encoding="utf-8"),
-        reason="the modules of this checkout name their libraries for CUDA alone",
-    ),
 ]
 
 #: As nvcc does, it puts the runtime's header before a source, where the toolkit has one.

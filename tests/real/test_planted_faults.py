@@ -8,23 +8,22 @@ Those of machine code are in ``test_kernels.py`` (a constant, a kernel dropped),
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from decouple.base.paths import find_project
 from decouple.suites import compare
 from decouple.suites.store import SuiteResult
+from tests.support.cuda_torch import simulated_variables
 
-PYTHON = os.environ.get("SIMCUDA_TORCH", "")
 PROGRAMS = Path(__file__).parent / "simulated"
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.slow,
-    pytest.mark.skipif(not PYTHON, reason="SIMCUDA_TORCH names no Python with a CUDA build of PyTorch"),
+    pytest.mark.tools("c++"),
+    pytest.mark.timeout(1800),  # whose first it is installs PyTorch and compiles the stand-ins
 ]
 
 #: Fault -> the tests that must differ, and no other.
@@ -37,14 +36,13 @@ FOUND = {
 }
 
 
-@pytest.mark.tools("c++")
-def test_each_fault_is_found_by_the_name_of_its_test(tmp_path: Path) -> None:
+def test_each_fault_is_found_by_the_name_of_its_test(tmp_path: Path, cuda_python: Path) -> None:
     library = tmp_path / "planted.so"
     subprocess.run(["c++", "-shared", "-fPIC", "-o", library, PROGRAMS / "planted.cpp", "-ldl"], check=True)
-    program = f'LD_PRELOAD={library}:$LD_PRELOAD exec {PYTHON} "{PROGRAMS / "planted.py"}"'
-    command = [PYTHON, "-m", "simcuda", "run", "--no-shadows", "--python", PYTHON, "sh", "-c", program]
-    path = {"PYTHONPATH": str(find_project() / "scripts")}
-    done = subprocess.run(command, env=os.environ | path, capture_output=True, text=True)
+    program = f'LD_PRELOAD={library}:$LD_PRELOAD exec {cuda_python} "{PROGRAMS / "planted.py"}"'
+    python = str(cuda_python)
+    command = [python, "-m", "simcuda", "run", "--no-shadows", "--python", python, "sh", "-c", program]
+    done = subprocess.run(command, env=simulated_variables(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     builds: dict[str, dict[str, SuiteResult]] = {}
     for line in done.stdout.splitlines():

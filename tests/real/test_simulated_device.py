@@ -1,4 +1,4 @@
-"""The simulated device in front of a real CUDA build of PyTorch: SIMCUDA_TORCH names a Python that has one.
+"""The simulated device in front of a real CUDA build of PyTorch: the official wheel, or that of SIMCUDA_TORCH.
 
 SIMCUDA_BUILT may name a folder that ``python -m simcuda build`` made for it; else that is done first.
 """
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_project
+from tests.support.cuda_torch import simulated_variables
 
-PYTHON = os.environ.get("SIMCUDA_TORCH", "")
 BUILT = ["--built", os.environ["SIMCUDA_BUILT"]] if os.environ.get("SIMCUDA_BUILT") else []
 PROGRAMS = Path(__file__).parent / "simulated"
 MNIST = find_project() / "scripts/simcuda/examples/mnist.py"
@@ -21,19 +21,20 @@ MNIST = find_project() / "scripts/simcuda/examples/mnist.py"
 pytestmark = [
     pytest.mark.real,
     pytest.mark.slow,
-    pytest.mark.skipif(not PYTHON, reason="SIMCUDA_TORCH names no Python with a CUDA build of PyTorch"),
+    pytest.mark.tools("c++"),
+    pytest.mark.timeout(1800),  # whose first it is installs PyTorch and compiles the stand-ins
 ]
 
 
-def test_the_training_takes_the_one_device_there_is() -> None:
-    done = run_simulated(MNIST, devices=1)
+def test_the_training_takes_the_one_device_there_is(cuda_python: Path) -> None:
+    done = run_simulated(cuda_python, MNIST, devices=1)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
     assert done.stdout.splitlines()[-1].endswith("ranks: 1")
 
 
-def test_the_training_ends_with_a_rank_that_failed() -> None:
+def test_the_training_ends_with_a_rank_that_failed(cuda_python: Path) -> None:
     """It waited for the answer for ever."""
-    done = run_simulated(MNIST, memory="1M")
+    done = run_simulated(cuda_python, MNIST, memory="1M")
     assert done.returncode and "OutOfMemoryError" in done.stderr
 
 
@@ -62,20 +63,19 @@ def test_the_training_ends_with_a_rank_that_failed() -> None:
         "training with amp",
     ],
 )
-def test_a_program_has_the_cpus_values(program: Path, words: tuple[str, ...], said: str) -> None:
-    done = run_simulated(program, *words)
+def test_a_program_has_the_cpus_values(cuda_python: Path, program: Path, words: tuple[str, ...], said: str) -> None:
+    done = run_simulated(cuda_python, program, *words)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
     assert done.stdout.splitlines()[-1].startswith(said)
 
 
 def run_simulated(
-    program: Path, *words: str, devices: int = 2, memory: str = "16G"
+    python: Path, program: Path, *words: str, devices: int = 2, memory: str = "16G"
 ) -> subprocess.CompletedProcess[str]:
     """Run a program on simulated devices."""
     device = ["--devices", str(devices), "--memory", memory, *BUILT]
-    command = [PYTHON, "-m", "simcuda", "run", *device, PYTHON, str(program), *words]
-    path = {"PYTHONPATH": str(find_project() / "scripts"), "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, env=os.environ | path, capture_output=True, text=True, timeout=300)
+    command = [str(python), "-m", "simcuda", "run", *device, str(python), str(program), *words]
+    return subprocess.run(command, env=simulated_variables(), capture_output=True, text=True, timeout=1200)
 
 
 TESTS = """
@@ -92,14 +92,13 @@ def test_that_looks_at_a_history():
 """
 
 
-def test_what_is_done_between_two_tests_is_in_no_memory_history(tmp_path: Path) -> None:
+def test_what_is_done_between_two_tests_is_in_no_memory_history(tmp_path: Path, cuda_python: Path) -> None:
     """As upstream's test_cycles and test_memory_plots_free_segment_stack: the second failed behind the first."""
     (tmp_path / "test_history.py").write_text(TESTS)
     plugin = ["-p", "simcuda.plugin", "--simcuda-results", str(tmp_path / "results.jsonl")]
-    pytests = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, str(tmp_path / "test_history.py")]
-    path = {"PYTHONPATH": str(find_project() / "scripts")}
-    done = subprocess.run(
-        [PYTHON, "-m", "simcuda", "run", *BUILT, *pytests], env=os.environ | path, capture_output=True, text=True
-    )
+    python = str(cuda_python)
+    pytests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, str(tmp_path / "test_history.py")]
+    command = [python, "-m", "simcuda", "run", *BUILT, *pytests]
+    done = subprocess.run(command, env=simulated_variables(), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     assert "2 passed" in done.stdout

@@ -56,7 +56,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def other(tmp_path: Path) -> Path:
-    """Another Python than ours, with pip."""
+    """Another Python than ours."""
     venv.create(tmp_path / "other", with_pip=False)
     return tmp_path / "other" / "bin" / "python"
 

@@ -186,6 +186,37 @@ def hand_over(job: ci_jobs.Job, checkout: Path, other: Path) -> None:
             shutil.copyfile(path, other / said)
 
 
+def test_a_job_fails_that_lacks_a_part_of_what_it_hands_over(tmp_path: Path) -> None:
+    """GitHub uploads an artifact without it, and GitLab warns: the job was green, and the next one had nothing."""
+    jobs = ci_jobs.expand_matrix()
+    rows = [row for stage in hosts.make_github_matrix(jobs).values() for row in stage["include"]]  # type: ignore[index]
+    github = {row["name"]: row["script"].splitlines()[-1] for row in rows}
+    pipeline = hosts.make_gitlab_pipeline(jobs)
+    for job in {job.stage: job for job in jobs}.values():
+        lines = {github[job.name], pipeline[job.name]["script"][-1]}  # type: ignore[index]
+        made = [tmp_path / job.name / path.replace("*", "x") for path in job.paths]
+        for path in made:
+            path.mkdir(parents=True)
+        for line in lines:
+            assert ended_with(line, tmp_path / job.name) == 0
+        for path in made:
+            path.rmdir()
+            assert 0 not in {ended_with(line, tmp_path / job.name) for line in lines}, path
+            path.mkdir()
+
+
+def ended_with(line: str, folder: Path) -> int:
+    """The exit code of a line of a job's script there."""
+    return subprocess.run(["sh", "-c", line], cwd=folder, capture_output=True).returncode
+
+
+def test_the_report_of_the_contract_is_below_the_folder_of_trials(tmp_path: Path) -> None:
+    for job in ci_jobs.expand_matrix():
+        if job.stage == "contract":
+            report = Places.of_release(tmp_path, job.release, tmp_path).verify / "contract-both/report"
+            assert str(report.relative_to(tmp_path)) in job.paths
+
+
 def stamped(places: Places, stage: int) -> str:
     """The wheel that the next stage takes; empty when there is none."""
     stamp = inputs.read_stamp(places.state / f"stage{stage}.json")

@@ -253,6 +253,35 @@ def test_the_machine_itself_is_no_root_of_a_suite_and_no_other_user(other: list[
         newcomer.read_arguments(["--here", *other])
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--without", "valgrnd"], "--without valgrnd: README.md installs no such package"),
+        (["--only", "0"], "--only 0: types no command"),
+        (["--only", "-7"], "--only -7: types no command"),
+    ],
+    ids=["package", "no command", "less than none"],
+)
+def test_what_would_try_nothing_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    """An hour later nothing had noticed that the package was missing, and no command had failed: rc 0."""
+    try:
+        code = newcomer.main([*words, "--folder", str(tmp_path)])
+    except SystemExit as ended:
+        code = ended.code
+    assert code == 2 and told in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_package_is_left_out_of_the_line_that_installs_it() -> None:
+    lines = ["apt-get install -y git valgrind git-lfs", "git clone x  # by git"]
+    assert [line.split() for line in newcomer.leave_out("git", lines)] == [
+        ["apt-get", "install", "-y", "valgrind", "git-lfs"],
+        lines[1].split(),
+    ]
+
+
 def test_the_workflow_types_the_page_on_every_distribution() -> None:
     text = (ROOT / ".github/workflows/tests.yml").read_text(encoding="utf-8")
     suites = yaml.safe_load(text)["jobs"]["newcomer"]["strategy"]["matrix"]["suite"]

@@ -20,9 +20,19 @@ make_environment = lambda session, extra="": ROOT
 """
 
 
-@pytest.mark.parametrize(("words", "code"), [([], 0), (["-s", "smoke-2.6"], 1), (["--session=smoke-2.6"], 1)])
-def test_only_plain_nox_skips_what_this_machine_cannot_do(tmp_path: Path, words: list[str], code: int) -> None:
-    """Who asks for a session by name, a script for one, has to learn that it did not run."""
+@pytest.mark.parametrize(
+    ("words", "required", "code"),
+    [([], "", 0), ([], "1", 1), (["-s", "smoke-2.6"], "", 1), (["--session=smoke-2.6"], "", 1)],
+    ids=["plain nox", "plain nox in CI", "by name", "by name in one word"],
+)
+def test_only_plain_nox_skips_what_this_machine_cannot_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], required: str, code: int
+) -> None:
+    """Who asks for a session by name, a script for one, has to learn that it did not run.
+
+    So has CI, where a session that is left out on every machine would be tested nowhere.
+    """
+    monkeypatch.setenv("DECOUPLE_REQUIRE_TOOLS", required)
     for name in ("scripts", "series", "ci", "pyproject.toml"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "noxfile.py").write_text((ROOT / "noxfile.py").read_text(encoding="utf-8") + SMALL)
@@ -31,6 +41,44 @@ def test_only_plain_nox_skips_what_this_machine_cannot_do(tmp_path: Path, words:
     done = subprocess.run([sys.executable, "-m", "nox", *words], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == code, done.stdout + done.stderr
     assert "no namespaces here" in done.stdout + done.stderr
+
+
+#: Appended to noxfile.py: what a bench is started with says how, and measures nothing.
+NO_ENVIRONMENT = """
+make_environment = lambda session, extra="": ROOT
+"""
+
+
+def run_bench(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the session with a ``python`` that only prints its arguments, in a checkout made in ``folder``."""
+    for name in ("scripts", "series", "ci", "pyproject.toml"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / "noxfile.py").write_text((ROOT / "noxfile.py").read_text(encoding="utf-8") + NO_ENVIRONMENT)
+    (folder / "python").write_text('#!/bin/sh\necho "measures $*"\n')
+    (folder / "python").chmod(0o755)
+    command = [sys.executable, "-m", "nox", "-s", "bench", "--", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "unknown"),
+    [(["strtup"], "strtup"), (["startup", "--rounds", "3"], "--rounds, 3")],
+    ids=["a name", "an option"],
+)
+def test_a_bench_that_does_not_exist_is_told_and_nothing_is_measured(
+    tmp_path: Path, words: list[str], unknown: str
+) -> None:
+    """The session was successful, and had measured nothing, or without the option."""
+    done = run_bench(tmp_path, *words)
+    assert done.returncode == 1 and "measures" not in done.stdout
+    assert f"no bench {unknown}; there are " in done.stderr and ", startup." in done.stderr
+
+
+def test_the_benches_that_are_named_are_run(tmp_path: Path) -> None:
+    done = run_bench(tmp_path, "startup", "census")
+    assert done.returncode == 0, done.stderr
+    started = [Path(line.split()[1]).name for line in done.stdout.splitlines()]
+    assert started == ["startup.py", "census.py"]
 
 
 #: Appended to noxfile.py: a session that runs a script of what the checkout depends on, as lint runs ruff.

@@ -6,6 +6,7 @@ import argparse
 import ast
 import functools
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,9 +16,12 @@ from decouple.cli import build_parser
 from decouple.cli.menu import VERBS
 from decouple.flows import test_cuda
 from decouple.release import proofs, status
+from tests.unit.cli.test_documents import PAGES, page_id
 
 ROOT = Path(__file__).parents[3]
-TYPED = re.compile(r"(?<![\w/.-])decouple ([a-z][a-z0-9-]*)((?: (?!decouple )[^\s`,;:()|]+)*)")
+REST = r"((?: (?!decouple |nox )[^\s`,;:()|]+)*)"
+TYPED = re.compile(rf"(?<![\w/.-])decouple ([a-z][a-z0-9-]*){REST}")
+BY_NOX = re.compile(rf"\bnox -s ([a-z][\w.-]*) --{REST}")
 
 
 @functools.cache
@@ -33,17 +37,36 @@ def options(verb: str) -> frozenset[str]:
     return frozenset(found)
 
 
+@functools.cache
+def verbs_of_sessions() -> dict[str, str]:
+    """What a session of nox is called before its release -> the verb of ``decouple`` that gets what follows ``--``."""
+    nox = runpy.run_path(str(ROOT / "noxfile.py"))
+    return {name: nox["WORDS"].get(name, [name])[0] for name in (*nox["PER_RELEASE"], *nox["GENERAL"])}
+
+
+def find_verb(session: str) -> str:
+    """The verb that ``session`` runs, as "test-cuda" of "test-cuda-slice-2.6"; empty where it runs another command."""
+    verbs = verbs_of_sessions()
+    return verbs.get(max((name for name in verbs if f"{session}-".startswith(f"{name}-")), key=len, default=""), "")
+
+
+def find_options(words: str) -> list[str]:
+    """The long options among ``words``, up to those that another program gets."""
+    return [word.partition("=")[0].rstrip(".'\"") for word in words.split(" -- ")[0].split() if word.startswith("--")]
+
+
 def wrong(text: str) -> Iterator[str]:
-    """What in ``text`` is typed after ``decouple`` and does not exist."""
-    for said in TYPED.finditer(" ".join(text.split())):
-        verb, rest = said[1], said[2]
-        named = [
-            word.partition("=")[0].rstrip(".'\"") for word in rest.split(" -- ")[0].split() if word.startswith("--")
-        ]
+    """What in ``text`` is typed after ``decouple``, or after ``nox -s SESSION --``, and does not exist."""
+    line = " ".join(text.split())
+    for said in TYPED.finditer(line):
+        verb, named = said[1], find_options(said[2])
         if verb in VERBS:
             yield from (f"decouple {verb} {name}" for name in named if name not in {*options(verb), "--"})
         elif named:
             yield said[0]
+    for said in BY_NOX.finditer(line):
+        if verb := find_verb(said[1]):
+            yield from (f"nox -s {said[1]} -- {name}" for name in find_options(said[2]) if name not in options(verb))
 
 
 def texts(path: Path) -> Iterator[str]:
@@ -70,13 +93,9 @@ def test_what_the_code_advises_can_be_typed(package: str) -> None:
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "docs").glob("*.md")))
-def test_what_a_page_advises_can_be_typed(page: str) -> None:
-    assert not list(wrong((ROOT / "docs" / page).read_text(encoding="utf-8")))
-
-
-def test_what_the_readme_advises_can_be_typed() -> None:
-    assert not list(wrong((ROOT / "README.md").read_text(encoding="utf-8")))
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_what_a_page_advises_can_be_typed(page: Path) -> None:
+    assert not list(wrong(page.read_text(encoding="utf-8")))
 
 
 def test_the_commands_of_the_table_of_proofs_can_be_typed() -> None:
@@ -104,3 +123,15 @@ def test_the_commands_of_the_table_of_proofs_can_be_typed() -> None:
 def test_a_wrong_option_is_found() -> None:
     assert list(wrong("then `decouple apply 2.6 --replace` does it")) == ["decouple apply --replace"]
     assert not list(wrong("then `decouple apply 2.6 --offline` does it"))
+
+
+def test_a_wrong_option_behind_a_session_of_nox_is_found() -> None:
+    """README.md names most commands so: `nox -s build-2.6 -- --stage 2`."""
+    assert list(wrong("`nox -s build-2.6 -- --stag 2 --kernel official`")) == [
+        "nox -s build-2.6 -- --stag",
+        "nox -s build-2.6 -- --kernel",
+    ]
+    for session in ("test-patches-2.6", "upstream-watch", "test-cuda-slice-2.6", "rebase", "smoke-RELEASE"):
+        assert list(wrong(f"`nox -s {session} -- --no-such`")) == [f"nox -s {session} -- --no-such"]
+    assert not list(wrong("`nox -s build-2.6 -- --stage 2 --kernels official`, `nox -s tests -- --no-such-of-pytest`"))
+    assert not list(wrong("nox -s contract-2.6 -- --upstream\nnox -s tests -- --lf\n"))

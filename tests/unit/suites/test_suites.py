@@ -56,9 +56,6 @@ class TestMixed(unittest.TestCase):
     def test_e_hangs(self): time.sleep(600)
     def test_f_after_all(self): pass
 """
-needs_plugin = pytest.mark.skipif(
-    not (find_project() / "scripts" / "simcuda" / "plugin.py").exists(), reason="the recording plug-in is not here"
-)
 SUITE = Suite("things", ("test_things.py",), "", process=50, seconds=3.0)
 ABOUT = {"torch": "2.6.0", "git": "x", "cuda": "12.4", "python": "3.13", "libraries": {}, "device": "gpu", "devices": 1}
 ABOUT |= {"memory": [8 << 30], "recorded": False}
@@ -82,7 +79,6 @@ def test_collecting_asks_pytest_and_says_why_there_is_nothing(here: Target) -> N
     assert "nothing_of_that_name" in run.collect_tests(here, SUITE, "test_broken.py").why
 
 
-@needs_plugin
 def test_each_test_has_an_outcome_whatever_the_one_before_did(here: Target) -> None:
     kept = ResultStore(here.folder, ABOUT, "d")
     assert run.run_tests(here, [run.collect_tests(here, SUITE, "test_things.py")], kept) == 8
@@ -103,7 +99,6 @@ def test_each_test_has_an_outcome_whatever_the_one_before_did(here: Target) -> N
     assert compare.tally_outcomes(kept.results.values())["things"]["flaky"] == 1
 
 
-@needs_plugin
 def test_a_run_goes_on_where_it_was_stopped(here: Target) -> None:
     collected = [run.collect_tests(here, structs.replace(SUITE, select="TestGood"), "test_things.py")]
     assert run.run_tests(here, collected, ResultStore(here.folder, ABOUT, "d"), only=lambda test: "two" in test) == 1
@@ -113,7 +108,6 @@ def test_a_run_goes_on_where_it_was_stopped(here: Target) -> None:
     assert run.run_tests(here, collected, again) == 0
 
 
-@needs_plugin
 def test_a_failure_that_was_not_tried_again_before_the_stop_is_tried_again(here: Target) -> None:
     """The next run took it for settled, so a flaky test stayed a failure for good."""
     collected = [run.collect_tests(here, structs.replace(SUITE, select="flaky or fails"), "test_things.py")]
@@ -127,7 +121,6 @@ def test_a_failure_that_was_not_tried_again_before_the_stop_is_tried_again(here:
     assert run.run_tests(here, collected, ResultStore(here.folder, ABOUT, "d")) == 0  # each as often as --retries says
 
 
-@needs_plugin
 def test_a_failure_of_a_process_with_one_test_is_tried_again_at_once(here: Target) -> None:
     """It failed for good in this run; the same command once more found it flaky."""
     collected = [run.collect_tests(here, structs.replace(SUITE, select="flaky", process=1), "test_things.py")]
@@ -227,7 +220,6 @@ def test_what_is_added_behind_a_line_that_a_kill_left_can_be_read(tmp_path: Path
 
 
 @pytest.mark.tools("pgrep")
-@needs_plugin
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_the_tests_and_keeps_what_was_done(here: Target, number: signal.Signals) -> None:
     def interrupt() -> None:
@@ -448,7 +440,6 @@ def test_results_with_other_options_that_decide_outcomes_are_not_mixed_in(
     assert "--label NAME" in str(said.value.next_step)
 
 
-@needs_plugin
 def test_the_tests_of_a_file_whose_text_changed_run_again(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that was mended kept its failure, and one that was broken its success."""
     file, other = Path(here.tests, "test_things.py"), Path(here.tests, "test_other.py")
@@ -465,7 +456,6 @@ def test_the_tests_of_a_file_whose_text_changed_run_again(here: Target, monkeypa
     assert run_here(here, monkeypatch, flow.SuiteChoice(), suites=suites).ran == 0
 
 
-@needs_plugin
 def test_a_test_that_was_too_slow_runs_again_with_more_patience(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     Path(here.tests, "test_slow.py").write_text("import time\ndef test_it(): time.sleep(3)\n")
     slow = (Suite("slow", ("test_slow.py",), "", process=50, seconds=0.5),)
@@ -550,7 +540,6 @@ def test_a_slice_of_few_files_has_as_many_tests_of_each() -> None:
     assert shards.choose_slice(ids, 30, "x", files=3) == shards.choose_slice(reversed(ids), 30, "x", files=3)
 
 
-@needs_plugin
 def test_ranks_that_upstreams_harness_ended_were_too_slow(here: Target) -> None:
     said = "Process 0 terminated or timed out after 300.2 seconds"
     Path(here.tests, "test_ranks.py").write_text(f"def test_waits(): raise RuntimeError({said!r})\n")
@@ -560,7 +549,6 @@ def test_ranks_that_upstreams_harness_ended_were_too_slow(here: Target) -> None:
     assert [result.outcome for result in store.results.values()] == ["too slow"]
 
 
-@needs_plugin
 def test_a_test_that_this_torch_does_not_have_has_failed_and_the_others_run(here: Target) -> None:
     asked = ("test_things.py::TestGood::test_two", "test_things.py::TestGood::test_three")
     kept = ResultStore(here.folder, ABOUT, "d")
@@ -594,7 +582,6 @@ def test_a_slice_of_what_another_build_ran_is_quick_and_collects_nothing(
     assert set(every.results) == set(tuple(theirs)[:2])
 
 
-@needs_plugin
 def test_a_file_that_cannot_be_collected_is_a_failure_and_one_without_a_chosen_test_is_none(
     here: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -801,7 +788,6 @@ def results_of_theirs(*tests: str, suite: str = "things", file: str = "test_thin
     return {test: SuiteResult(test, "passed", suite=suite) for test in ids}
 
 
-@needs_plugin
 def test_a_test_that_only_the_other_build_has_is_a_difference(
     here: Target, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -819,7 +805,6 @@ def test_a_test_that_only_the_other_build_has_is_a_difference(
     assert flow.compare_run(done, theirs, "built/official").ok
 
 
-@needs_plugin
 @pytest.mark.parametrize("choice", [flow.SuiteChoice(), flow.SuiteChoice(words="one"), flow.SuiteChoice(slice=1)])
 def test_what_the_other_build_ran_beyond_the_choice_is_no_difference(
     here: Target, monkeypatch: pytest.MonkeyPatch, choice: flow.SuiteChoice
@@ -830,7 +815,6 @@ def test_what_the_other_build_ran_beyond_the_choice_is_no_difference(
     assert (found.ok, found.only_theirs) == (True, 0)
 
 
-@needs_plugin
 def test_tests_that_a_time_limit_left_out_are_told_and_fewer_than_half_are_no_success(
     here: Target, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -846,7 +830,6 @@ def test_tests_that_a_time_limit_left_out_are_told_and_fewer_than_half_are_no_su
     assert capsys.readouterr().out == ""
 
 
-@needs_plugin
 def test_a_slice_of_what_another_build_ran_is_recorded_as_a_part_of_it(
     here: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -855,7 +838,6 @@ def test_a_slice_of_what_another_build_ran_is_recorded_as_a_part_of_it(
     assert (len(done.unfinished), done.collected) == (1, 2)
 
 
-@needs_plugin
 @pytest.mark.parametrize("slice_", [None, 1])
 def test_a_test_may_take_longer_for_who_has_patience(
     here: Target, monkeypatch: pytest.MonkeyPatch, slice_: int | None
@@ -878,7 +860,6 @@ def test_two_runs_do_not_write_to_one_folder(here: Target, monkeypatch: pytest.M
     run_here(here, monkeypatch, flow.SuiteChoice(minutes=0.0))
 
 
-@needs_plugin
 def test_what_two_runs_make_in_one_tree_is_hidden_from_git(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """`git status` told what the run left that ended last. A source, which may be a person's, stays and is named."""
     tree = Path(here.tests).parent
