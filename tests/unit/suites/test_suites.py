@@ -131,7 +131,6 @@ def test_a_failure_of_a_process_with_one_test_is_tried_again_at_once(here: Targe
     assert run.run_tests(here, collected, kept) == 0
 
 
-@needs_plugin
 def test_a_failure_that_is_skipped_when_it_is_tried_alone_is_still_a_failure(here: Target) -> None:
     """It was "skipped" and flaky: of a wrong result neither the figures nor the exit code told."""
     Path(here.tests, "test_alone.py").write_text(
@@ -159,7 +158,6 @@ class TestGood(unittest.TestCase):
 END = "test_things.py::(end of a process)"
 
 
-@needs_plugin
 @pytest.mark.parametrize(
     ("fault", "outcome", "why"),
     [
@@ -183,7 +181,6 @@ def test_a_process_that_ends_badly_behind_its_tests_is_a_failure(
     assert run_here(here, monkeypatch, flow.SuiteChoice()).results == done.results  # the next run tells it, too
 
 
-@needs_plugin
 def test_a_process_with_one_test_that_is_tried_again_may_end_badly_too(here: Target) -> None:
     Path(here.tests, "test_things.py").write_text(
         "import atexit, os, signal\nfrom pathlib import Path\n"
