@@ -15,9 +15,10 @@ def list_command_lines(job: Job) -> list[str]:
 
 
 def make_check_line(job: Job) -> str:
-    """Return the shell command that fails where a part of what the job hands over is missing.
+    """Return the shell command that fails where a part of a job is missing.
 
-    The hosts themselves are content with an artifact that lacks some of its paths.
+    A part is one of the paths that it hands over. The hosts themselves are content with an artifact that lacks some of
+    its paths.
     """
     return f"ls -d {' '.join(job.paths)}"  # not quoted: they are patterns
 

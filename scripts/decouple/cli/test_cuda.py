@@ -166,8 +166,11 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
 
 
 def _compare_stored(ours: Path, theirs: Path, sides: str) -> SuiteComparison:
-    """Compare stored results; of folders of a run print how many of their tests have one."""
-    their_results = store.read_results(theirs)
+    """Compare stored results.
+
+    Of folders of a run print how many of their tests have one.
+    """
+    our_results, their_results = store.read_results(ours), store.read_results(theirs)
     runs = {
         folder: test_cuda.read_stored_run(folder, their_results)[0] for folder in (ours, theirs) if store.is_run(folder)
     }
@@ -175,7 +178,7 @@ def _compare_stored(ours: Path, theirs: Path, sides: str) -> SuiteComparison:
         if stored.unfinished:
             print(f"{'part':<14} {len(stored.results)} of {stored.collected} tests of {folder.name} have a result")
     lacking = runs[ours].lacking if ours in runs else ()
-    return compare.compare_results(store.read_results(ours), their_results, sides, lacking)
+    return compare.compare_results(our_results, their_results, sides, lacking)
 
 
 def _read_commit(project: Path) -> str:

@@ -138,7 +138,10 @@ def _format_row(result: SuiteResult) -> str:
 
 
 def name_selection(file: str, changed: int, words: str) -> str:
-    """Name in ``collected.json`` what pytest's ``-k`` selected of a file that was ``changed`` at that time."""
+    """Name in ``collected.json`` what pytest's ``-k`` selected of a file.
+
+    The file was ``changed`` at that time, in nanoseconds.
+    """
     return f"{file} {changed} -k {words}"
 
 

@@ -73,6 +73,7 @@ OWN = {
     "scripts/simcuda/vendor.py": "pip, which has one language",
     "third_device/torch_cuda/torch_cuda_build/hipify.py": "a Python, whose last line is shown",
     "third_device/torch_cuda/torch_cuda_build/slice_stubs.py": "names of symbols",
+    "third_device/tools/wrapped_cmake/features.py": "a compiler, whose refusal is shown",
     "third_device/tools/wrapped_cmake/ninja.py": "gets the variables of `features.build_environment`",
 }
 
