@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -20,4 +21,4 @@ def test_no_folder_with_tests_has_a_name_that_pytest_leaves_out(pytestconfig: py
 def test_no_file_with_tests_has_a_name_that_pytest_leaves_out(pytestconfig: pytest.Config) -> None:
     patterns = pytestconfig.getini("python_files")
     named = [path for path in TESTS.rglob("*.py") if not any(fnmatchcase(path.name, pattern) for pattern in patterns)]
-    assert [path for path in named if "\ndef test_" in path.read_text()] == []
+    assert [path for path in named if re.search(r"^(async )?def test_", path.read_text(), re.MULTILINE)] == []

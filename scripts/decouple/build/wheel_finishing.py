@@ -170,6 +170,15 @@ def choose_series(series: Collection[str], what: str, again: str, warn: Callable
     return None
 
 
+def refuse_mixed_series(series: Collection[str], what: str, again: str) -> None:
+    """Raise DecoupleError where there are several ``series``.
+
+    They are as `installed_wheels.name_series` says them.
+    """
+    if len({name.removesuffix(EDITED) for name in series}) > 1:
+        raise DecoupleError(f"{what}: its wheels are made of different series, so nothing is recorded", next_step=again)
+
+
 def refuse_other_core(wheel: Path, core: str, again: str) -> None:
     """Raise UsageError where a wheel of stage 2 was built against another ``core``.
 

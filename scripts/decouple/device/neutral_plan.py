@@ -55,7 +55,7 @@ class _Parameters(Struct, frozen=True):
     places: int
     names: tuple[str, ...] = ()
 
-    def take(self, call: Any) -> bool:
+    def can_take_call(self, call: Any) -> bool:
         """Return whether they take what ``call`` gives."""
         by_place = sum(argument.keyword is None for argument in call.args)
         names = {argument.keyword.value for argument in call.args if argument.keyword is not None}
@@ -300,7 +300,7 @@ class ChangePlan:
         """``tensor.cuda()``."""
         index = call.args[0].value if call.args and call.args[0].keyword is None else None
         takes = _Parameters(1, ("device", "non_blocking", "memory_format"))
-        if not takes.take(call) or any(m.matches(argument, _NO_DEVICE) for argument in call.args):
+        if not takes.can_take_call(call) or any(m.matches(argument, _NO_DEVICE) for argument in call.args):
             self._kept[call.func] = ".to takes one argument by place, and moves nothing to None"
             return
         self._settle(call, change=lambda made: self._change_method(made, has_index=index is not None))
@@ -380,10 +380,10 @@ class ChangePlan:
         if isinstance(above, cst.Attribute) and above.attr.value in _HANDLES:
             return _explain_rest("", above.attr.value)
         taken = self._table.torch.get(name)
-        if taken and not taken.take(call):
+        if taken and not taken.can_take_call(call):
             names = ", ".join(taken.names) or "none"
             return f"torch.{name} takes arguments by name: {names}; by place {taken.places} at most"
-        if name in self._table.accelerator and name != "device" and not _Parameters(1).take(call):
+        if name in self._table.accelerator and name != "device" and not _Parameters(1).can_take_call(call):
             return f"torch.accelerator.{self._table.accelerator[name]} takes no argument by name, and one at most"
         return ""
 

@@ -24,13 +24,17 @@ from decouple.base.files import compute_sha256, hold_lock
 from decouple.base.paths import find_cache
 from decouple.build import inputs, settings, toolkits, tree_status
 from decouple.build.environment import Places
-from decouple.build.wheel_finishing import choose_series, refuse_other_core, refuse_portable_wheels
+from decouple.build.wheel_finishing import (
+    choose_series,
+    refuse_mixed_series,
+    refuse_other_core,
+    refuse_portable_wheels,
+)
 from decouple.flows.build_request import SMOKE, BuildRequest
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.tree_overlay import warn_of_older_wheels
 from decouple.flows.work_environment import WorkRequest, ensure_tree, hold_trials, open_environment
 from decouple.release import status
-from decouple.release.installed_wheels import EDITED
 from decouple.suites import catalog, compare, junit, run, shards, simulated_device, store, target
 from decouple.suites.catalog import Suite
 from decouple.suites.store import OUTCOMES, ResultStore, SuiteResult, TorchRecord, name_selection, split_selection
@@ -286,10 +290,7 @@ def record_results(
     """
     label, device = torch
     again = f"decouple build {release}"
-    if len({name.removesuffix(EDITED) for name in done.series}) > 1:
-        raise DecoupleError(
-            f"{label}: its wheels are made of different series, so nothing is recorded", next_step=again
-        )
+    refuse_mixed_series(done.series, label, again)
     series = choose_series(done.series, label, again, listener.warn)
     if series is None:
         return

@@ -17,12 +17,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.build.wheel_finishing import choose_series
+from decouple.build.wheel_finishing import choose_series, refuse_mixed_series
 from decouple.flows import test_cuda
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.work_environment import WorkRequest
 from decouple.release import status
-from decouple.release.installed_wheels import EDITED
 from decouple.series import check
 from decouple.suites import target as targets
 from decouple.suites.target import Target
@@ -116,10 +115,7 @@ def _record_answers(request: PatchTrialRequest, trial: PatchTrialResult, listene
     of different series.
     """
     again = f"decouple build {request.release}"
-    if len({name.removesuffix(EDITED) for name in trial.series}) > 1:
-        raise DecoupleError(
-            f"{trial.label}: its wheels are made of different series, so nothing is recorded", next_step=again
-        )
+    refuse_mixed_series(trial.series, trial.label, again)
     series = choose_series(trial.series, trial.label, again, listener.warn)
     if series is None:
         return
