@@ -13,7 +13,7 @@ from decouple.build.environment import Places
 from decouple.build.inputs import read_head_tree
 from decouple.build.options import Provenance
 from decouple.release.manifest import NOT_KNOWN
-from decouple.series.digest import compute_patch_digests, compute_series_digest
+from decouple.series.digest import compute_patch_digests, hash_digests
 from decouple.stack.journal import Journal
 from decouple.upstream.manifests import load_release
 
@@ -30,18 +30,29 @@ def read_provenance(places: Places) -> Provenance:
         for file in astuple(source):
             if hasattr(file, "sha256") and file.sha256:
                 sources.append({"name": file.name, "url": file.urls[0], "size": file.size, "sha256": file.sha256})
-    patches = compute_patch_digests(places.project, places.release)
+    patches = list_built_patches(places)
     return Provenance(
         version=manifest.version,
         upstream={"version": manifest.version, "tag": manifest.tag, "commit": manifest.commit or NOT_KNOWN},
         sources=tuple(sources),
-        series_digest=compute_series_digest(places.project, places.release),
+        series_digest=hash_digests(digest for _, digest in patches),
         patches=tuple({"path": path, "sha256": digest} for path, digest in patches),
         overlay_digest=compute_overlay_digest(places.project, places.tree),
         cuda=manifest.toolchain.cuda,
         tree=tree,
         series_tree=find_series_tree(places.tree),
     )
+
+
+def list_built_patches(places: Places) -> tuple[tuple[str, str], ...]:
+    """Return the path below ``patches/`` and the SHA-256 of each patch that is built.
+
+    They are those that the tree has, which lacks some where a person popped them. Of a tree that ``apply`` did not make
+    nothing says which they are: then they are the checkout's. Raises DecoupleError where one of these is missing.
+    """
+    if not tree_status.is_applied(places.tree):
+        return compute_patch_digests(places.project, places.release)
+    return tuple((entry.name, entry.sha256) for entry in Journal(Repository(places.tree)).load_state().applied)
 
 
 def find_series_tree(tree: Path) -> str:

@@ -18,9 +18,10 @@ from decouple.build import inputs, toolkits
 from decouple.flows import build_environment
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import Listener
-from decouple.flows.provenance import find_series_tree
+from decouple.flows.provenance import find_series_tree, list_built_patches
 from decouple.flows.tree_overlay import lay_overlay_again, warn_of_older_wheels
 from decouple.flows.work_environment import WorkRequest
+from decouple.series.digest import compute_patch_digests
 from decouple.stack.engine import Stack
 from decouple.stack.journal import Transaction
 from tests.support.series import LINES, World, git, snapshot, usual_world
@@ -133,6 +134,17 @@ def test_a_commit_by_hand_is_none_of_the_tree_that_the_series_made(world: World,
     git(world.source, "commit", "-qam", "in no patch")
     assert find_series_tree(world.source) == made != inputs.read_head_tree(world.source)
     assert find_series_tree(tmp_path) == ""
+
+
+def test_a_popped_patch_is_not_said_to_be_built(world: World, tmp_path: Path) -> None:
+    work = WorkRequest(world.project, "2.6")
+    whole = compute_patch_digests(world.project, "2.6")
+    assert list_built_patches(work.places) == whole and len(whole) > 1
+    with Stack.open(world.places) as stack:
+        stack.pop(1)
+    assert list_built_patches(work.places) == whole[:-1]
+    own = WorkRequest(world.project, "2.6", tree=tmp_path)
+    assert list_built_patches(own.places) == whole, "nothing says which patches a tree of the user's own has"
 
 
 def test_a_tree_that_is_not_whole_is_left_so(world: World) -> None:
