@@ -136,14 +136,14 @@ def fatbin(images: Sequence[tuple[str, bytes]], packing: str = "") -> bytes:
     body = bytearray()
     for arch, image in images:
         kind, _, number = arch.partition("_")
-        flags, stored = 0x11 | (0x100000 if arch.endswith("a") else 0), image
+        flags, stored = 0x11 | {"a": 0x100000, "f": 0x200000}.get(arch[-1], 0), image
         if packing == "lz4":
             flags, stored = flags | 0x2000, lz4.block.compress(image, store_size=False)
         elif packing == "zstd":
             flags, stored = flags | 0x8000, zstandard.ZstdCompressor().compress(image)
         padded = stored + bytes(-len(stored) % 8)
         packed, whole = (len(stored), len(image)) if packing else (0, 0)
-        number = number.rstrip("a")
+        number = number.rstrip("af")
         body += struct.pack(
             "<HHIQIIHHIIIQQQ", 1 if kind == "compute" else 2, 0x101, 72, len(padded), packed, 0, 7, 1,
             int(number), 0, 0, flags, 0, whole,

@@ -80,7 +80,7 @@ def explain_differences(ours: Path, theirs: Path, kernels: Sequence[KernelDiffer
 def read_host_symbols(word: Path, arch: str) -> dict[str, HostSymbols]:
     """Return library with device code -> what its host side registers and needs.
 
-    Raises DecoupleError where there is none, or none for ``arch``; "sm_90" means "sm_90a" too.
+    Raises DecoupleError where there is none, or none for ``arch``; "sm_90" means its variants, such as "sm_90a", too.
     """
     with contextlib.ExitStack() as stack:
         libraries = _find_libraries([word], stack)
@@ -179,9 +179,9 @@ def list_kept_archs(release: Manifest, backend: Path) -> list[str]:
 
 
 def _read_archs(backend: Path) -> list[str]:
-    """Read the architectures of a wheel of ours; "sm_90" means "sm_90a" too."""
+    """Read the architectures of a wheel of ours; "sm_90" means its variants, such as "sm_90a", too."""
     flags = facts.list_arch_flags(read_manifest(backend).arch_list)
-    return sorted({flag.rstrip("af") for flag in flags if flag.startswith("sm_")})
+    return sorted({fatbin.drop_variant(flag) for flag in flags if flag.startswith("sm_")})
 
 
 def _find_libraries(paths: Sequence[Path], stack: contextlib.ExitStack) -> list[Path]:
@@ -211,7 +211,8 @@ def _find_common_archs(ours: str, theirs: str) -> list[str]:
 def _list_archs(word: str) -> set[str] | None:
     """List the architectures of a library, wheel, folder or dump that is there.
 
-    "sm_90" means "sm_90a" too. None for the official wheel, which is asked for those that are wanted.
+    "sm_90" means its variants, such as "sm_90a", too. None for the official wheel, which is asked for those that are
+    wanted.
     """
     path = Path(word)
     if word.startswith(OFFICIAL) or not path.exists():
@@ -221,7 +222,7 @@ def _list_archs(word: str) -> set[str] | None:
     else:
         with contextlib.ExitStack() as stack:
             found = {arch for library in _find_libraries([path], stack) for arch in fatbin.count_images(library)}
-    return {arch.removesuffix("a") for arch in found if arch.startswith("sm_")}
+    return {fatbin.drop_variant(arch) for arch in found if arch.startswith("sm_")}
 
 
 def _dump_side(project: Path, word: str, archs: Sequence[str] | None, progress: Progress) -> KernelDump:

@@ -188,10 +188,11 @@ def test_images_are_read_however_they_are_packed(tmp_path: Path, packing: str) -
 
 def test_architectures_are_counted_with_ptx_and_specific_ones(tmp_path: Path) -> None:
     image = cubins.cubin(ONE)
-    archs = [("sm_80", image), ("sm_90", image), ("sm_90a", image), ("compute_90", b".version 8.4")]
+    archs = [("sm_80", image), ("sm_90", image), ("sm_90a", image), ("sm_100f", image), ("compute_90", b".version 8.4")]
     library = cubins.library(tmp_path / "libx.so", [cubins.fatbin(archs), cubins.fatbin(archs[:1])])
-    assert fatbin.count_images(library) == {"compute_90": 1, "sm_80": 2, "sm_90": 1, "sm_90a": 1}
+    assert fatbin.count_images(library) == {"compute_90": 1, "sm_100f": 1, "sm_80": 2, "sm_90": 1, "sm_90a": 1}
     assert dump.dump_libraries([library], "x", ["sm_90"]).architectures() == ("sm_90", "sm_90a")
+    assert dump.dump_libraries([library], "x", ["sm_100"]).architectures() == ("sm_100f",)
 
 
 def for_archs(folder: Path, name: str, *archs: str) -> Path:

@@ -78,17 +78,17 @@ class KernelDump(Struct, frozen=True):
 def select_archs(there: Iterable[str], archs: Sequence[str], where: str) -> list[str]:
     """Select from the architectures that are ``there`` those of ``archs``.
 
-    An architecture stands with its specific variant: "sm_90" means "sm_90a" too. Raises DecoupleError, about ``where``,
-    when one of ``archs`` is not there: what nobody compares would count as equal.
+    An architecture stands with its variants: "sm_90" means "sm_90a" and "sm_90f" too. Raises DecoupleError, about
+    ``where``, when one of ``archs`` is not there: what nobody compares would count as equal.
     """
     known = sorted(there)
-    lacking = [arch for arch in archs if not {arch, f"{arch}a"} & set(known)]
+    lacking = sorted({*archs} - {*known} - {fatbin.drop_variant(arch) for arch in known})
     if lacking:
         raise DecoupleError(
             f"{where}: no machine code for {' or '.join(lacking)}, only {', '.join(known) or 'none at all'}",
             next_step="--arch one that is in it, another library, or build the wheel that should have it again",
         )
-    return [arch for arch in known if arch in archs or arch.removesuffix("a") in archs]
+    return [arch for arch in known if arch in archs or fatbin.drop_variant(arch) in archs]
 
 
 def dump_libraries(

@@ -26,7 +26,9 @@ _CONTAINER = struct.Struct("<IHHQ")
 #: 8 bytes that are 0, size after decompression
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 _PTX, _ELF = 1, 2
-_ARCH_SPECIFIC, _LZ4, _ZSTD = 0x100000, 0x2000, 0x8000
+_VARIANTS = {0x100000: "a", 0x200000: "f"}
+"""Flag -> the letter that nvcc adds: of one architecture alone, of its family."""
+_LZ4, _ZSTD = 0x2000, 0x8000
 
 
 class Image(Struct, frozen=True):
@@ -66,6 +68,11 @@ def read_images(library: Path, arch: str | None = None) -> Iterator[Image]:
                 start, stored = at + fields[2], fields[3]
                 data, packed = _decompress_image(library, text[start : start + stored], fields)
                 yield Image(container, name, fields[0] == _PTX, packed, data)
+
+
+def drop_variant(arch: str) -> str:
+    """Return ``arch`` without the letter of a variant: "sm_90" for "sm_90a" or "sm_90f"."""
+    return arch.rstrip("".join(_VARIANTS.values()))
 
 
 class FatbinContainer(Struct, frozen=True):
@@ -157,7 +164,7 @@ def _list_sections(library: Path) -> list[tuple[int, int]]:
 
 
 def _name_architecture(fields: tuple[int, ...]) -> str:
-    suffix = "a" if fields[11] & _ARCH_SPECIFIC else ""
+    suffix = "".join(letter for flag, letter in _VARIANTS.items() if fields[11] & flag)
     return f"{'compute' if fields[0] == _PTX else 'sm'}_{fields[8]}{suffix}"
 
 
