@@ -179,7 +179,10 @@ def list_kept_archs(release: Manifest, backend: Path) -> list[str]:
 
 
 def _read_archs(backend: Path) -> list[str]:
-    """Read the architectures of a wheel of ours; "sm_90" means its variants, such as "sm_90a", too."""
+    """Read the architectures of a wheel of ours.
+
+    "sm_90" means its variants, such as "sm_90a", too.
+    """
     flags = facts.list_arch_flags(read_manifest(backend).arch_list)
     return sorted({fatbin.drop_variant(flag) for flag in flags if flag.startswith("sm_")})
 

@@ -71,7 +71,11 @@ def read_images(library: Path, arch: str | None = None) -> Iterator[Image]:
 
 
 def drop_variant(arch: str) -> str:
-    """Return ``arch`` without the letter of a variant: "sm_90" for "sm_90a" or "sm_90f"."""
+    """Return ``arch`` without the letter of a variant.
+
+    >>> drop_variant("sm_90a"), drop_variant("sm_100f"), drop_variant("sm_80")
+    ('sm_90', 'sm_100', 'sm_80')
+    """
     return arch.rstrip("".join(_VARIANTS.values()))
 
 
