@@ -204,7 +204,9 @@ def _print_results(
     bad = [result for result in results.values() if result.outcome in ("failed", "died", "too slow")]
     known = {result.id for result in bad if result.known or compare.find_failure_reason(result, label, device)}
     same = {
-        result.id for result in bad if theirs and result.id in theirs and theirs[result.id].outcome == result.outcome
+        result.id
+        for result in bad
+        if theirs and result.id in theirs and theirs[result.id].outcome == result.outcome and result.is_begun
     } - known
     for result in [result for result in bad if result.id not in known | same][:limit]:
         print(f"       {result.outcome}: {result.id}: {result.why.splitlines()[0][:200] if result.why else ''}")

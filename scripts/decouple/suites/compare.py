@@ -78,7 +78,8 @@ def compare_results(
     """Compare two builds test by test.
 
     ``lacking``: tests of theirs that our build was to have and has not; each is a difference of outcome. So is a
-    file of ours that pytest could not collect, or a process that ended badly, where those of the other build did not.
+    file of ours that pytest could not collect, or a process that ended badly, where those of the other build did not,
+    and a test of ours that did not begin, whatever the other build's did.
 
     ``sides`` ("built/official") selects the known differences, with those of a real GPU and the simulated device where
     one side is of each. Raises DecoupleError when the ledgers of a test were recorded with different lists of bytes
@@ -99,7 +100,7 @@ def compare_results(
     plain = False
     for test in both:
         our_result, their_result = ours[test], theirs[test]
-        if our_result.outcome == their_result.outcome:
+        if our_result.outcome == their_result.outcome and our_result.is_begun:
             same += 1
         else:
             differences.append(

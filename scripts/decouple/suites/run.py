@@ -27,7 +27,7 @@ from decouple.base.files import create_file, remove_folder
 from decouple.base.progress import SILENT, Progress
 from decouple.suites.catalog import Suite
 from decouple.suites.shards import Shard, cut_shards
-from decouple.suites.store import COLLECTION, PROCESS_END, STAND_INS, ResultStore, SuiteResult
+from decouple.suites.store import COLLECTION, NOT_BEGUN, PROCESS_END, STAND_INS, ResultStore, SuiteResult
 from decouple.suites.target import Target
 
 #: Seconds that a process may take before its first test, or four times what a test may take: torch is imported and the
@@ -299,7 +299,7 @@ def run_process(
     elif not reader.results:
         why = f"no test began in {_limit_start(suite.seconds):.0f} s" if timed_out else _read_last_line(log)
         for test in shard.ids:
-            reader.add(SuiteResult(test, "died", why=f"no test ran: {why}", suite=suite.name))
+            reader.add(SuiteResult(test, "died", why=f"{NOT_BEGUN}{why}", suite=suite.name))
     elif bad_end := timed_out or code not in _GOOD_ENDS:
         if timed_out:
             ending = f"its process did not end in {_limit_start(suite.seconds):.0f} s"

@@ -26,6 +26,9 @@ OUTCOMES = ("passed", "xfailed", "skipped", "failed", "too slow", "died")
 #: tests.
 COLLECTION, PROCESS_END = STAND_INS = ("::(collection)", "::(end of a process)")
 
+#: How ``why`` begins of a test whose process ended before its first one.
+NOT_BEGUN = "no test ran: "
+
 _AGAIN = "--again throws away what is there"
 
 
@@ -46,6 +49,11 @@ class SuiteResult(Struct, frozen=True):
     suite: str = ""
     known: str = ""
     ledger: Mapping[str, Any] | None = None
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the test began; of one that did not, nothing is known."""
+        return not (self.outcome == "died" and self.why.startswith(NOT_BEGUN))
 
 
 class TorchRecord(Struct, frozen=True):

@@ -690,6 +690,17 @@ def test_nothing_in_common_is_not_a_pass() -> None:
     assert not compare.compare_results(results(), {}).ok
 
 
+def test_tests_that_did_not_begin_are_not_as_the_other_builds(here: Target) -> None:
+    """What ended each process at its start, on both builds, was "2 died; 0 of 2 not as official" and "holds"."""
+    Path(here.tests, "test_things.py").write_text("import os\nos._exit(3)\n")
+    collected = run.CollectionResult(SUITE, "test_things.py", ("test_things.py::test_a", "test_things.py::test_b"))
+    kept = ResultStore(here.folder, ABOUT, "d")
+    run.run_tests(here, [collected], kept, retries=0)
+    found = compare.compare_results(kept.results, kept.results)
+    assert (found.tests, found.outcomes, found.ok) == (2, 0, False)
+    assert not cli_test_cuda._print_results(kept.results, "gpu", None, kept.results)
+
+
 def test_a_known_difference_has_its_reason_and_only_between_its_sides(monkeypatch: pytest.MonkeyPatch) -> None:
     row = compare.KnownDifference(re.compile("A::x$"), ("outcome",), ("built/official",), "no MAGMA")
     monkeypatch.setattr(compare, "load_known", lambda: [row])
