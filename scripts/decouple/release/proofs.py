@@ -471,7 +471,8 @@ def _list_suites(status: ReleaseStatus) -> Iterator[Figure]:
         verdict = RECORDED
         if seen := run.against:
             same = seen.tests == seen.outcomes and seen.ledgers == seen.loose
-            verdict = DIFFERS if seen.unexplained else EXPLAINED if not same else HOLDS if seen.tests else RECORDED
+            compared = RECORDED if seen.only_ours else HOLDS if same else EXPLAINED
+            verdict = compared if seen.tests and not seen.unexplained else DIFFERS
         name = f"{describe_torch(run)} ({run.device}; {which})"
         yield Figure(f"suites/{key}", text, verdict, name, _is_ours(run), _name_suites(run, status))
 
@@ -525,7 +526,7 @@ def _describe_comparison(suites: SuitesSection) -> str:
     against = suites.against
     if not against:
         return ""
-    bare = " but for arguments" if suites.device == "gpu" else ""
+    bare = " but for arguments" if against.plain or suites.device == "gpu" else ""
     ledgers = f", {against.loose} of {against.ledgers} ledgers the same{bare}" if against.ledgers else ""
     return f"{against.tests - against.outcomes} of {against.tests} not as {against.label}{ledgers}"
 

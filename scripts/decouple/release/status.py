@@ -188,6 +188,8 @@ class SuitesComparison(StatusSection, frozen=True):
     only_ours: int = 0
     only_theirs: int = 0
     unexplained: int = 0
+    plain: bool = False
+    """Whether ledgers were compared without arguments, as with those of a real GPU."""
 
 
 class SuitesSection(StatusSection, frozen=True):

@@ -64,7 +64,7 @@ class SuiteComparison(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts for the status file."""
-        numbers = ("tests", "outcomes", "ledgers", "exact", "loose", "only_ours", "only_theirs")
+        numbers = ("tests", "outcomes", "ledgers", "exact", "loose", "only_ours", "only_theirs", "plain")
         unexplained = sum(not difference.reason for difference in self.differences)
         return {name: getattr(self, name) for name in numbers} | {"unexplained": unexplained}
 

@@ -566,6 +566,25 @@ def test_cuda_suites_are_told_torch_by_torch_and_against_another_build() -> None
 
 
 @pytest.mark.parametrize(
+    ("tests", "only_ours", "verdict"),
+    [(903, 0, "holds"), (903, 7, "recorded"), (2, 901, "recorded"), (0, 903, "differs")],
+)
+def test_a_run_of_suites_holds_where_each_of_its_tests_was_compared(tests: int, only_ours: int, verdict: str) -> None:
+    """Against results of two of its 903 tests it did."""
+    against = status.SuitesComparison("official", tests, tests, only_ours=only_ours)
+    run = status.SuitesSection("gpu", ("passed",), {"cuda": {"passed": 903}}, "built", against)
+    (row,) = proofs.PROOFS[proofs.SUITES].describe(status.ReleaseStatus(suites={"built-gpu": run}))
+    assert (row.text, row.verdict) == (f"903 passed; 0 of {tests} not as official", verdict)
+
+
+def test_ledgers_that_were_compared_with_a_gpus_are_the_same_but_for_arguments() -> None:
+    against = status.SuitesComparison("gpu.xz", 9, 9, ledgers=9, loose=9, plain=True)
+    run = status.SuitesSection("simulated", ("passed",), {"cuda": {"passed": 9}}, "built", against)
+    (row,) = proofs.PROOFS[proofs.SUITES].describe(status.ReleaseStatus(suites={"built-simulated": run}))
+    assert row.text.endswith("9 of 9 ledgers the same but for arguments")
+
+
+@pytest.mark.parametrize(
     ("label", "device", "collected", "against", "typed"),
     [
         ("built", "simulated", 5, "official", "--torch built --device simulated --label built --against official"),
