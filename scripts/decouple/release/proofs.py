@@ -495,8 +495,12 @@ def _name_suites(run: SuitesSection, status: ReleaseStatus) -> str:
 
 
 def _is_ours(run: SuitesSection) -> bool:
-    """Say whether a run's torch has our patches; the official and Debian's have not."""
-    return run.label.startswith("official-kernels") or not run.label.startswith(("official", "monolith"))
+    """Say whether a run's torch has our patches; the official and Debian's have not.
+
+    One whose wheels name a series has, whatever it is called.
+    """
+    label = run.label
+    return bool(run.series) or label.startswith("official-kernels") or not label.startswith(("official", "monolith"))
 
 
 def _describe_outcomes(suites: SuitesSection) -> str:

@@ -289,7 +289,10 @@ class RecordMark(StatusSection, frozen=True):
 
     date: str
     series: str = ""
-    """That which the proof's wheels were built from, where it names one; else the one last recorded before."""
+    """That which the proof's wheels were built from, where it names one; else the one last recorded before.
+
+    Of a run of suites the first alone.
+    """
 
 
 class ReleaseStatus(StatusSection, frozen=True):
@@ -414,6 +417,8 @@ def list_proofs(document: Mapping[str, Any]) -> dict[str, Any]:
 def _make_mark(key: str, document: Mapping[str, Any], date: str) -> dict[str, str]:
     """Say of the proof under ``key`` when it was recorded and of which series."""
     section = list_proofs(document)[key]
+    if key.startswith("suites/"):  # any torch may have run: one whose wheels name no series is not of the checkout's
+        return {"date": date, "series": section.get("series", "")}
     built = document.get("stage2", {}).get("series") if key in _OF_STAGE_2 else None
     series = section.get("series") or built or document.get("series", {}).get("digest", "")
     return {"date": date, "series": series}

@@ -321,12 +321,23 @@ def test_a_record_is_dated_and_those_beside_it_keep_their_day(tmp_path: Path) ->
     status.update_status(path, series=status.SeriesSection(2, "aa"), suites={"official-simulated": run})
     day = {"suites/official-simulated": status.RecordMark("2001-02-03", "zz")}
     status.update_status(path, recorded=day)
-    status.update_status(path, suites={"built-simulated": replace(run, label="built")})
+    status.update_status(path, suites={"built-simulated": replace(run, label="built", series="aa")})
     known = status.read_status(path)
     assert known.suites.keys() == {"official-simulated", "built-simulated"}
     assert known.recorded["suites/official-simulated"] == status.RecordMark("2001-02-03", "zz")
     assert known.recorded["suites/built-simulated"].series == "aa"
     assert known.recorded["suites/built-simulated"].date > "2001-02-03"
+
+
+def test_a_torch_that_names_no_series_is_not_of_the_checkouts(tmp_path: Path) -> None:
+    """PyPI's wheel, recorded without a --label, stood as one that today's series had made."""
+    path = status.locate_status(tmp_path, "2.6")
+    run = status.SuitesSection("simulated", ("passed",), {"cuda": {"passed": 3}}, "python")
+    ours = replace(run, label="official-like", series="bb")
+    runs = {"python-simulated": run, "official-like-simulated": ours}
+    status.update_status(path, series=status.SeriesSection(2, "aa"), suites=runs)
+    rows = [row for row in proofs.list_proof_rows(status.read_status(path)) if row.name.startswith(proofs.SUITES)]
+    assert [row.series for row in rows] == ["bb", "not known"]
 
 
 def test_a_proof_that_gave_the_same_figures_again_is_of_today(tmp_path: Path) -> None:
