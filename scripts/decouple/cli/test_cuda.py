@@ -133,7 +133,8 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
     with test_cuda.open_target(wanted, work, listener) as torch:
         seed, jobs = arguments.seed or _read_commit(project), arguments.jobs or test_cuda.count_jobs(wanted.device)
         choice = make_request(test_cuda.SuiteChoice, arguments, suites=arguments.suite, seed=seed, jobs=jobs)
-        theirs = test_cuda.read_stored_results(wanted, arguments.against, work) if arguments.against else {}
+        own = None if arguments.again else torch.folder
+        theirs = test_cuda.read_stored_results(wanted, arguments.against, work, own) if arguments.against else {}
         name = (torch.label, torch.device)
         recorded = test_cuda.read_record(project, arguments.release, name) if arguments.record else None
         try:

@@ -463,13 +463,15 @@ def choose_torch(
     return TorchChoice(word, name, kind, results, tests, simulation, recorded=ledger and kind == "gpu")
 
 
-def read_stored_results(torch: TorchChoice, other: str, work: WorkRequest) -> dict[str, SuiteResult]:
+def read_stored_results(
+    torch: TorchChoice, other: str, work: WorkRequest, own: Path | None = None
+) -> dict[str, SuiteResult]:
     """Read results of another build: a file or folder, or a label.
 
     Those of a torch of the root lie beside its own build, those of "official" are kept with this code. A folder that a
     run left before its first result counts nowhere.
 
-    Raises DecoupleError when there are none.
+    Raises DecoupleError when there are none, UsageError when they are in ``own``, the folder of the run itself.
     """
     name = f"{other}-{torch.device}"
     beside = [known.places(work).verify / "suites" / name for known in IN_ROOT.values()]
@@ -478,7 +480,13 @@ def read_stored_results(torch: TorchChoice, other: str, work: WorkRequest) -> di
     having = [place for place in there if not place.is_dir() or (place / "results.jsonl").exists()]
     if other == "official" and not having:
         return store.read_results(store.find_official_results(work.release))
-    return store.read_results([*having, *there, torch.results / name][0])
+    chosen = [*having, *there, torch.results / name][0]
+    if own and own.resolve() in (chosen.resolve(), chosen.resolve().parent):
+        raise UsageError(
+            f"--against {other}: {chosen} has this run's own results",
+            next_step="name another build's; with --again they are the run's before",
+        )
+    return store.read_results(chosen)
 
 
 _USERS = "`decouple test-cuda` or `decouple try patches`"

@@ -968,6 +968,18 @@ def test_results_of_each_torch_of_the_root_are_found_by_their_label(word: str, t
         flow.read_stored_results(ours, "nobody", work)
 
 
+def test_a_run_is_not_compared_with_itself(tmp_path: Path) -> None:
+    """`test-cuda 2.6 cuda --against built` was: "0 of 207 not as built"."""
+    work = WorkRequest(tmp_path, "2.6")
+    ours = flow.choose_torch(work, "built", device="simulated")
+    own = ours.results / ours.name
+    ResultStore(own, ABOUT, "d").add([SuiteResult("t.py::x", "passed")])
+    for other in ("built", str(own), str(own / "results.jsonl")):
+        with pytest.raises(UsageError, match="has this run's own results"):
+            flow.read_stored_results(ours, other, work, own)
+    assert set(flow.read_stored_results(ours, "built", work)) == {"t.py::x"}  # of --again: those of the run before
+
+
 def test_a_run_that_failed_before_its_first_test_hides_no_results(here: Target, tmp_path: Path) -> None:
     """Its empty folder was taken for those of the official wheel, and for those beside a torch's own build."""
     work = WorkRequest(tmp_path, "2.6")
