@@ -155,7 +155,8 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
         print(arguments.keep)
     comparison: SuiteComparison | None = None
     if arguments.against:
-        comparison = test_cuda.compare_run(done, theirs, f"{torch.label}/{arguments.against}")
+        sides = test_cuda.name_sides(torch.label, arguments.against)
+        comparison = test_cuda.compare_run(done, theirs, sides)
         print_comparison(comparison, torch.label, arguments.against, None if arguments.all else 10)
         good &= comparison.ok
     if arguments.record:

@@ -229,6 +229,14 @@ def _run_suites(
     )
 
 
+def name_sides(label: str, other: str) -> str:
+    """Name two builds as `known.toml` does.
+
+    The other one may be a file, such as ``kept/official.xz``.
+    """
+    return f"{label}/{Path(other).name.removesuffix('.xz').removesuffix('.jsonl')}"
+
+
 def compare_run(done: SuiteRun, theirs: Mapping[str, SuiteResult], sides: str) -> compare.SuiteComparison:
     """Compare a run with another build's results of the same choice of tests.
 

@@ -716,6 +716,12 @@ def test_a_known_difference_can_be_of_any_two_builds(monkeypatch: pytest.MonkeyP
     assert compare.compare_results(results(outcome="failed"), results(), sides).ok == known
 
 
+@pytest.mark.parametrize("other", ["official", "official.xz", "../kept/official.xz", "runs/official.jsonl"])
+def test_a_known_difference_holds_for_a_file_of_that_build(other: str) -> None:
+    """With the file of `--keep official.xz` each counted as unknown, and a folder's name made one known."""
+    assert flow.name_sides("monolith", other) == "monolith/official"
+
+
 @pytest.mark.parametrize(("why", "known"), [("no MAGMA library detected", True), ("no cuDNN", False)])
 def test_a_known_difference_can_be_what_one_build_says_of_itself(
     monkeypatch: pytest.MonkeyPatch, why: str, known: bool
