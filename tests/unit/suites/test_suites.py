@@ -79,6 +79,13 @@ def test_collecting_asks_pytest_and_says_why_there_is_nothing(here: Target) -> N
     assert "nothing_of_that_name" in run.collect_tests(here, SUITE, "test_broken.py").why
 
 
+def test_a_users_own_options_of_pytest_do_not_choose_the_tests(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `-v` or `-q` "no test was collected", with `-m` some were left out of a run that was called whole."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-v")
+    torch = structs.replace(here, variables=catalog.select_variables("gpu"))
+    assert len(run.collect_tests(torch, structs.replace(SUITE, select="TestGood"), "test_things.py").ids) == 2
+
+
 def test_each_test_has_an_outcome_whatever_the_one_before_did(here: Target) -> None:
     kept = ResultStore(here.folder, ABOUT, "d")
     assert run.run_tests(here, [run.collect_tests(here, SUITE, "test_things.py")], kept) == 8
