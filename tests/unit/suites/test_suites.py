@@ -873,6 +873,15 @@ def test_a_test_may_take_longer_for_who_has_patience(
     assert (result.outcome, done.whole) == ("passed", slice_ is None)
 
 
+@pytest.mark.parametrize("choice", [{"jobs": -1}, {"slice": -5}, {"slice": 0}, {"files": -1}, {"retries": -1}])
+def test_a_number_that_nobody_can_mean_is_refused(here: Target, choice: dict[str, Any]) -> None:
+    """`--jobs -1` ended in a traceback, `--slice -5` ran all tests but five, `--slice 0` all."""
+    (option,) = choice
+    with pytest.raises(UsageError, match=f"--{option} {choice[option]}: at least") as said:
+        flow.run_suites(here, Path(here.tests), flow.SuiteChoice(**choice))
+    assert said.value.next_step == f"leave --{option} out"
+
+
 def test_two_runs_do_not_write_to_one_folder(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each ran the tests of both, and the second with --again deleted what the first had stored."""
     with hold_lock(here.folder), pytest.raises(DecoupleError, match="another run of test-cuda") as said:
