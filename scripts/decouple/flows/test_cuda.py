@@ -150,6 +150,8 @@ def _run_suites(
 ) -> SuiteRun:
     about = torch.describe_torch()
     target.check_device(about, torch.device)
+    if torch.device == "simulated":
+        about["simulator"] = simulated_device.hash_simulator()
     series = tuple(about.get("series", ()))
     asked = catalog.select_suites(choice.suites)
     left_out = tuple(suite for suite in asked if suite.devices > about["devices"])
@@ -163,6 +165,8 @@ def _run_suites(
     names, name = tuple(suite.name for suite in chosen), f"{torch.label}-{torch.device}"
     refuse_loss(name, describe_loss(recorded, series, names, choice.slice))  # before --again throws results away
     store = ResultStore(torch.folder, about, target.hash_identity(about), again=choice.again)
+    if store.is_older:
+        listener.warn(f"{torch.folder}: scripts/simcuda changed since its first results; --again runs them anew")
     files = [(suite, file) for suite in chosen for file in suite.find_files(tests)]
     store.forget_changed({file: compute_sha256(tests / file) for _, file in files})
     progress = listener.progress

@@ -5,6 +5,7 @@ What it is made from is built or fetched outside.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -35,6 +36,17 @@ def select_unset_table(release: str, project: str) -> tuple[str, ...]:
     """
     file = f"scripts/decouple/suites/unset-{release}.xz"
     return ("--unset", f"{project}/{file}") if (Path(__file__).parents[3] / file).exists() else ()
+
+
+def hash_simulator() -> str:
+    """Return a digest of the simulated device's sources.
+
+    Results and ledgers depend on them.
+    """
+    folder, digest = Path(__file__).parents[2] / "simcuda", hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.suffix in (".cpp", ".h", ".py", ".toml")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def select_cache(device: str, cache: Path) -> dict[str, str]:

@@ -70,6 +70,8 @@ class TorchRecord(Struct, frozen=True):
     devices: int | None = None
     memory: list[int] | None = None
     recorded: bool | None = None
+    simulator: str = ""
+    """Which simulated device they began on (`simulated_device.hash_simulator`); empty where that was not noted."""
 
     def list_other_options(self, about: Mapping[str, Any]) -> list[str]:
         """Return the options of a run that were others than those of ``about``."""
@@ -80,7 +82,8 @@ class TorchRecord(Struct, frozen=True):
 class ResultStore:
     """The results of one torch on one kind of device, in ``folder``.
 
-    ``about`` describes that torch. Raises UsageError when the folder holds the results of another one.
+    ``about`` describes that torch. ``is_older``: some of the results may be of the simulated device as it was before.
+    Raises UsageError when the folder holds the results of another torch.
     """
 
     def __init__(self, folder: Path, about: Mapping[str, Any], digest: str, *, again: bool = False) -> None:
@@ -92,6 +95,7 @@ class ResultStore:
         if again:
             for path in (self._file, self._names, self._texts, about_path):
                 path.unlink(missing_ok=True)
+        simulator = ""
         if about_path.exists():
             stored = read_json(about_path, TorchRecord, mend=_AGAIN)
             if stored.digest != digest or (stored.records and stored.records != about.get("records", {})):
@@ -101,9 +105,11 @@ class ResultStore:
                     f"{folder}: holds the results of {other} ({stored.torch}, {stored.device})",
                     next_step="--again throws them away, --label NAME keeps both",
                 )
+            simulator = stored.simulator
         else:
             write_atomically(about_path, json.dumps({**about, "digest": digest}, indent=2, sort_keys=True) + "\n")
         self.results = read_results(self._file) if self._file.exists() else {}
+        self.is_older = bool(self.results) and simulator not in ("", about.get("simulator", ""))
 
     def add(self, results: Iterable[SuiteResult]) -> None:
         """Append results; a later line of a test replaces an earlier one."""

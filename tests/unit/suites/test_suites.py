@@ -444,6 +444,19 @@ def test_results_with_other_options_that_decide_outcomes_are_not_mixed_in(
     assert "--label NAME" in str(said.value.next_step)
 
 
+def test_results_of_another_simulated_device_are_told(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure that a change of it mends stayed one, and a pass a pass, under the date of the day."""
+    simulated, theirs = structs.replace(here, device="simulated"), results_of_theirs("TestGood::test_one")
+    told = []
+    for digest in ("a", "a", "b"):
+        monkeypatch.setattr(simulated_device, "hash_simulator", lambda digest=digest: digest)
+        choice, said = flow.SuiteChoice(slice=1, minutes=0.0), list[str]()
+        run_here(simulated, monkeypatch, choice, theirs, listener=Listener(warn=said.append))
+        ResultStore(here.folder, ABOUT, target.hash_identity(ABOUT)).add(theirs.values())
+        told.append(any("scripts/simcuda changed" in line and "--again" in line for line in said))
+    assert told == [False, False, True]
+
+
 def test_the_tests_of_a_file_whose_text_changed_run_again(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that was mended kept its failure, and one that was broken its success."""
     file, other = Path(here.tests, "test_things.py"), Path(here.tests, "test_other.py")
