@@ -85,6 +85,8 @@ class SuiteRun(Struct, frozen=True):
     collected: int | None = None
     whole: bool = False
     """Whether every test of the suites was chosen, neither some by words nor a slice."""
+    words: str = ""
+    """Those of pytest's ``-k`` by which some were."""
     unfinished: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
     left_out: tuple[Suite, ...] = ()
@@ -234,6 +236,7 @@ def _run_suites(
         names,
         collected=(tests_of_theirs if known else len(every)) + len(stand_ins),
         whole=whole,
+        words=choice.words,
         unfinished=tuple(sorted(wanted - results.keys())),
         # of known tests each is run, so one that this torch has not has failed
         lacking=() if known or choice.words or not theirs else tuple(run.list_lacking(collected, theirs)),
@@ -324,7 +327,7 @@ def record_results(
     tests = None if done.whole and not done.unfinished else len(done.results)
     lost = describe_loss(read_record(project, release, torch), done.series, done.suites or tally.keys(), tests)
     refuse_loss("-".join(torch), lost)
-    section = status.SuitesSection(device, tuple(OUTCOMES), tally, label, other, series, done.collected)
+    section = status.SuitesSection(device, tuple(OUTCOMES), tally, label, other, series, done.collected, done.words)
     status.update_status(path, suites={f"{label}-{device}": section})
 
 
@@ -347,12 +350,19 @@ def read_stored_run(folder: Path, theirs: Mapping[str, SuiteResult] | None = Non
         for suite in catalog.load_suites()
         if suite.has_file(file) and words == suite.select_words()
     ]
+    words = {
+        suite.find_words(selection)
+        for file, selection in map(split_selection, collected)
+        for suite in catalog.load_suites()
+        if suite.has_file(file) and file not in {collection.file for collection in whole}
+    }
     done = SuiteRun(
         0,
         results,
         folder,
         about.series,
         collected=len(every | results.keys()),
+        words=" or ".join(sorted(words)),
         unfinished=tuple(sorted(every - results.keys())),
         lacking=tuple(run.list_lacking(whole, theirs or {})),
     )

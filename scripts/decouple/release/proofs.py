@@ -7,6 +7,7 @@ verdict.
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -486,6 +487,8 @@ def _name_suites(run: SuitesSection, status: ReleaseStatus) -> str:
         words.append("--ledger")
     if against:
         words.append(f"--against {against.label}")
+    if run.words:
+        words.append(f"-k {shlex.quote(run.words)}")
     if run.collected and ran < run.collected:
         words.append(f"--slice {ran}")
         other = status.suites.get(f"{against.label}-{run.device}") if against else None
@@ -504,11 +507,12 @@ def _is_ours(run: SuitesSection) -> bool:
 
 
 def _describe_outcomes(suites: SuitesSection) -> str:
-    """Count tests by outcome over all suites; say of how many, if not of the whole."""
+    """Count tests by outcome over all suites; say of how many or which, if not of all."""
     counts = _count_outcomes(suites)
     text = ", ".join(f"{count} {name}" for name, count in counts.items())
     ran = counts.total()
-    return f"{ran} of {suites.collected} tests: {text}" if suites.collected and ran < suites.collected else text
+    some = f"{ran} of {suites.collected} tests: " if suites.collected and ran < suites.collected else ""
+    return (f"those of -k {shlex.quote(suites.words)}: " if suites.words else "") + some + text
 
 
 def _count_outcomes(suites: SuitesSection) -> Counter[str]:

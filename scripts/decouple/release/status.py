@@ -206,6 +206,8 @@ class SuitesSection(StatusSection, frozen=True):
     series: str = ""
     collected: int | None = None
     """How many tests these suites have, of which a slice or an unfinished run has fewer; None in older records."""
+    words: str = ""
+    """Words of pytest's ``-k`` that chose those tests; empty: all of the suites."""
 
 
 class PatchTrialSection(StatusSection, frozen=True):

@@ -37,6 +37,11 @@ class Suite(Struct, frozen=True):
         """Return what pytest's ``-k`` is given: the suite's selection, and further words."""
         return " and ".join(f"({part})" for part in (self.select, words) if part)
 
+    def find_words(self, selection: str) -> str:
+        """Return the further words of what `select_words` made, all of another selection."""
+        words = selection.removeprefix(self.select_words()).removeprefix(" and ")[1:-1]
+        return words if self.select_words(words) == selection else selection
+
     def find_files(self, tests: Path) -> list[str]:
         """Return the files that exist, relative to ``tests``, sorted.
 

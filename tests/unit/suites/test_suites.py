@@ -341,6 +341,18 @@ def test_of_a_run_that_broke_off_its_folder_tells_how_many_tests_have_a_result(
     assert figures == {"4 of 10 tests: 4 passed; 0 of 4 not as official", "10 passed"}
 
 
+def test_a_record_of_a_few_tests_by_name_says_which(
+    here: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`test-cuda 2.6 cuda -k one --record` stood as all of the suite: "1 passed", "holds", by a command without -k."""
+    folder = store_run(tmp_path / "stored", {"torch": range(2)}, 2, "t0 or t1")
+    flow.record_results(tmp_path, "2.6", ("built", "gpu"), flow.read_stored_run(folder)[0], "", None)
+    (row,) = proofs.PROOFS[proofs.SUITES].describe(status.read_status(status.locate_status(tmp_path, "2.6")))
+    assert row.text == "those of -k 't0 or t1': 2 passed" and "-k 't0 or t1'" in row.command
+    assert flow.read_stored_run(store_run(tmp_path / "whole", {"torch": range(2)}, 2))[0].words == ""
+    assert run_here(here, monkeypatch, flow.SuiteChoice(words="one", minutes=0.0)).words == "one"
+
+
 @pytest.mark.parametrize(("words", "code"), [("", 1), ("t0 or t1", 0)])
 def test_what_the_other_folder_alone_has_of_the_same_suites_is_a_difference(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, code: int
