@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct, convert, to_builtins
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import open_for_append, write_atomically, write_output
+from decouple.base.files import open_for_append, remove_folder, write_atomically, write_output
 from decouple.base.untrusted_input import parse_json, read_json
 
 #: Outcomes of a test, the best first. "too slow" ran out of time, "died" ended its process.
@@ -95,6 +95,7 @@ class ResultStore:
         if again:
             for path in (self._file, self._names, self._texts, about_path):
                 path.unlink(missing_ok=True)
+            remove_folder(folder / "shards", ignore_errors=True)  # the logs of those results
         simulator = ""
         if about_path.exists():
             stored = read_json(about_path, TorchRecord, mend=_AGAIN)

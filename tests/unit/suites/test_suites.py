@@ -249,7 +249,9 @@ def test_results_of_another_build_are_not_mixed_in(tmp_path: Path) -> None:
     ResultStore(tmp_path, ABOUT, "one")
     with pytest.raises(UsageError, match="results of another build"):
         ResultStore(tmp_path, ABOUT, "two")
+    (tmp_path / "shards").mkdir()
     assert ResultStore(tmp_path, ABOUT, "two", again=True).results == {}
+    assert not (tmp_path / "shards").exists()
 
 
 def test_a_torch_with_another_file_is_another_build_and_says_its_series(tmp_path: Path) -> None:
