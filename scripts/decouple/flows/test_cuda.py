@@ -475,10 +475,13 @@ def choose_torch(
 
     Upstream's tests of the applied tree, results beside what was built.
 
-    ``ledger``: on a GPU, with the record of what it is asked for. Raises UsageError where there are no tests, and where
-    a folder is named for a torch of the Debian root: it sees the build's alone, and `open_target` brings its tests.
+    ``ledger``: on a GPU, with the record of what it is asked for. Raises UsageError where there are no tests, for a
+    label that is no folder's name, and where a folder is named for a torch of the Debian root: it sees the build's
+    alone, and `open_target` brings its tests.
     """
     checkout = Checkout(work.project)
+    if "/" in label:
+        raise UsageError(f"--label {label}: has a /", next_step=f"--label {label.replace('/', '-')}")
     for option, given in (("--results", results), ("--tests", tests)):
         if given and word in IN_ROOT:
             raise UsageError(

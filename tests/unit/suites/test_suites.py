@@ -1055,6 +1055,13 @@ def test_help_names_each_torch_that_the_command_takes(
     assert set(shown.split("|")) == {word for word in flow.IN_ROOT if word != "cpu"} | alone | {"PYTHON"}
 
 
+def test_a_label_is_one_name(tmp_path: Path) -> None:
+    """In the Debian root no test of `--label run/2` could write its result: the folder had another name there."""
+    with pytest.raises(UsageError, match="--label run/2: has a /") as said:
+        flow.choose_torch(WorkRequest(tmp_path, "2.6"), "built", label="run/2", device="simulated")
+    assert said.value.next_step == "--label run-2"
+
+
 @pytest.mark.parametrize("option", ["results", "tests"])
 def test_a_torch_of_the_debian_root_takes_no_folder_of_the_machine(option: str, tmp_path: Path) -> None:
     """It sees the build's folders alone, and would have run other tests, or kept results elsewhere, without a word."""
