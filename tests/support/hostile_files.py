@@ -269,7 +269,10 @@ def zip_by_range(body: bytes, folder: Path) -> None:
 
 # ---- files of ours, which others may have written
 
-SCAFFOLD = {"name": "acme", "files": {"torch_acme/__init__.py": "x = 1\n", "gone.py": "old\n", "README.md": "text\n"}}
+SCAFFOLD = {
+    "name": "acme", "key": "PrivateUse1",
+    "files": {"torch_acme/__init__.py": "x = 1\n", "gone.py": "old\n", "README.md": "text\n"},
+}  # fmt: skip
 
 
 def scaffold_record(body: bytes, folder: Path) -> None:

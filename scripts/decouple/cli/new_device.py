@@ -47,7 +47,7 @@ def run_new_device(arguments: argparse.Namespace) -> int:
     folder: Path = arguments.into or home / f"torch_{check_name(arguments.name)}"
     if not arguments.into and folder.is_symlink():
         raise DecoupleError(f"{folder} is a link to {folder.readlink()}", next_step="name a folder: --into FOLDER")
-    done = scaffold_backend(template, folder, arguments.name)
+    done = scaffold_backend(template, folder, arguments.name, arguments.key)
     for kind in ("created", "merged", "removed", "conflicts"):
         for path in getattr(done, kind):
             print(f"{kind:<10}{folder / path}")

@@ -59,6 +59,12 @@ class _ScaffoldRecord(Struct, frozen=True):
 
     name: str
     files: Mapping[RelativePath, str]
+    key: str = ""
+    """The dispatch key, which says of which template the files are; records were made without it, too."""
+
+    def find_key(self) -> str:
+        """Return the dispatch key of the backend."""
+        return self.key or ("PrivateUse1" if "operators.yaml" in self.files else "CUDA")
 
 
 class ScaffoldResult(Struct, frozen=True):
@@ -104,15 +110,16 @@ def render_template(template: Path, name: str) -> dict[str, str]:
     return made
 
 
-def scaffold_backend(template: Path, folder: Path, name: str) -> ScaffoldResult:
+def scaffold_backend(template: Path, folder: Path, name: str, key: str = "PrivateUse1") -> ScaffoldResult:
     """Make or update the backend ``name`` in ``folder`` from ``template``.
 
-    Nothing is written when it raises: UsageError for a name that is taken, or a folder of another device's;
-    DecoupleError when ``folder`` holds files that no run of this made, or links or FIFOs in their place; OSError.
+    ``key`` is the dispatch key that the template is for. Nothing is written when it raises: UsageError for a name that
+    is taken, or a folder of another device's or key's; DecoupleError when ``folder`` holds files that no run of this
+    made, or links or FIFOs in their place; OSError.
     """
     check_name(name)
     wanted = render_template(template, name)
-    base = _read_record(folder, name)
+    base = _read_record(folder, name, key)
     mine = {path: text for path in {**wanted, **base} if (text := _read_text(locate_path(folder, path))) is not None}
     if not base:
         strangers = sorted(path for path in wanted if mine.get(path, wanted[path]) != wanted[path])
@@ -129,13 +136,13 @@ def scaffold_backend(template: Path, folder: Path, name: str) -> ScaffoldResult:
             mark_step(f"remove {path}")
             (folder / path).unlink()
             done["removed"].append(path)
-    document = {"name": name, "files": wanted}
+    document = {"name": name, "key": key, "files": wanted}
     write_atomically(folder / RECORD, json.dumps(document, indent=1, sort_keys=True) + "\n")
     return ScaffoldResult(folder, **{key: tuple(paths) for key, paths in done.items()})
 
 
-def _read_record(folder: Path, name: str) -> Mapping[str, str]:
-    """Read the texts of the last run for the device ``name``.
+def _read_record(folder: Path, name: str, key: str) -> Mapping[str, str]:
+    """Read the texts of the last run for the device ``name`` on ``key``.
 
     None where ``folder`` is new.
     """
@@ -145,6 +152,11 @@ def _read_record(folder: Path, name: str) -> Mapping[str, str]:
     record = read_json(path, _ScaffoldRecord, mend="restore it from git")
     if record.name != name:
         raise UsageError(f"{folder} is the backend {record.name!r}", next_step=f"name another folder for {name!r}")
+    if record.find_key() != key:  # its files would go for the other template's
+        raise UsageError(
+            f"{folder} is the backend {name!r} on the key {record.find_key()}, not {key}",
+            next_step=f"--key {record.find_key()}, or another folder: --into FOLDER",
+        )
     return record.files
 
 

@@ -62,6 +62,25 @@ def test_the_record_of_another_device_is_not_merged(tmp_path: Path, capsys: pyte
     assert "acme" in capsys.readouterr().err and sorted(folder.rglob("*")) == before
 
 
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize(("key", "other"), [("PrivateUse1", "CUDA"), ("CUDA", "PrivateUse1")])
+def test_a_backend_on_one_key_is_not_made_one_on_the_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str, other: str, recorded: bool
+) -> None:
+    folder = tmp_path / "torch_acme"
+    assert main(["new-device", "acme", "--key", key, "--into", str(folder)]) == 0
+    record = json.loads((folder / RECORD).read_text())
+    if not recorded:  # as before records had the key
+        del record["key"]
+        (folder / RECORD).write_text(json.dumps(record))
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    assert main(["new-device", "acme", "--key", other, "--into", str(folder)]) == 2
+    said = capsys.readouterr().err
+    assert f"on the key {key}, not {other}" in said and f"--key {key}" in said and "--into" in said
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+    assert main(["new-device", "acme", "--key", key, "--into", str(folder)]) == 0
+
+
 @pytest.mark.parametrize("link", ["csrc", "csrc/driver.cpp", "torch_acme", RECORD])
 def test_nothing_is_written_through_a_link(tmp_path: Path, capsys: pytest.CaptureFixture[str], link: str) -> None:
     outside = tmp_path / "outside"
