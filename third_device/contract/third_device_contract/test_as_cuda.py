@@ -14,6 +14,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -175,6 +176,33 @@ def test_autocast_and_scaler_by_name(name: str, as_cuda: Any, no_trace: None) ->
             assert scaler.is_enabled() and isinstance(scaler, torch.amp.GradScaler)
             assert scaler.scale(torch.ones(1, device="cuda")).item() == scaler.get_scale()
     assert not torch.is_autocast_enabled(name)
+
+
+@pytest.mark.contract_item(70)
+@pytest.mark.parametrize("custom_fwd", [torch.cuda.amp.custom_fwd, partial(torch.amp.custom_fwd, device_type="cuda")])
+def test_a_function_that_wants_float32_under_autocast_gets_it(
+    as_cuda: Any, no_trace: None, custom_fwd: Callable[..., Any]
+) -> None:
+    with as_cuda(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch.cuda.amp is deprecated
+
+        class Doubled(torch.autograd.Function):
+            @staticmethod
+            @custom_fwd(cast_inputs=torch.float32)
+            def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+                return x * 2
+
+            @staticmethod
+            @torch.amp.custom_bwd(device_type="cuda")
+            def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+                return grad * 2
+
+        x = torch.ones(2, device="cuda", dtype=torch.float16, requires_grad=True)
+        with torch.autocast("cuda"):
+            made = Doubled.apply(x)
+        assert made.dtype == torch.float32 and made.is_cuda
+        made.sum().backward()
+        assert x.grad is not None and x.grad.tolist() == [2, 2]
 
 
 @pytest.mark.contract_item(70)

@@ -622,6 +622,7 @@ def _replacements() -> Iterator[Replacement]:
     for module in (torch.amp, torch.amp.autocast_mode):
         yield module, "is_autocast_available", functools.partial(_by_place, 0, "device_type")
     yield torch.amp.autocast_mode.autocast, "__init__", functools.partial(_by_place, 1, "device_type")
+    yield torch.amp.autocast_mode, "_cast", functools.partial(_by_place, 1, "device_type")  # of custom_fwd's inputs
     yield torch.amp.grad_scaler.GradScaler, "__init__", _scaler
     yield torch.profiler.profiler._KinetoProfile, "__init__", _activities
     yield torch.utils.data.dataloader.DataLoader, "__init__", functools.partial(_by_place, "pin_memory_device")
