@@ -296,6 +296,8 @@ BAD = {
     "stubs: [{op: cudnn_convolution.out, stub: s, header: h, kernel: k}]": "no stub is called on the CPU; write it",
     "kernels: [mm.uot]": "no operator 'mm.uot'; did you mean",
     "kernels: [mm.out, mm.out]": "'mm.out' is there twice",
+    "kernels: [mm.out]\nstubs: []\nkernels: [relu]": "line 4: 'kernels' is there twice",
+    "kernels: [{op: mm.out, dtypes: [float32], dtypes: [float64]}]": "line 2: 'dtypes' is there twice",
     "kernels: [{op: mm.out, dtypes: [float31]}]": "unknown dtype 'float31'",
     "kernels: [{op: mm.out, dtype: [float32]}]": "unknown key 'dtype'",
     "kernels: [mm.out]\nstubs: [{op: mm.out, stub: s, header: h, kernel: k}]": "implemented twice",
@@ -303,6 +305,7 @@ BAD = {
     "stubs: [{op: abs, stub: s, header: h, kernel: k}]": "name the .out variant",
     "custom: [{func: 'swish(Tensor self -> Tensor'}]": "not a schema",
     "custom: [{func: swish(Tensor self) -> Tensor}]": "needs 'like'",
+    "custom: [{func: 'acme::f(Tensor a) -> Tensor', like: a}]": "its name stands without a namespace, which is acme",
     "custom: [{func: f(Tensor a) -> Tensor, like: a}, {func: 'f(Tensor a, int b) -> Tensor', like: a}]": "there twice",
     "custom: [{func: 'f(Tensor a) -> (Tensor, Tensor)', like: [a]}]": "'like', one of the tensor arguments for each",
     "custom: [{func: 'f(Tensor a) -> (Tensor, int)', like: [a, a]}]": "not all of its results are tensors: f(Tensor a)",
@@ -363,8 +366,13 @@ def test_mistakes_are_named(interpreter: Path, tmp_path: Path) -> None:
         paths[-1].write_text(f"namespace: acme\n{text}\n")
     (tmp_path / "nameless.yaml").write_text("kernels: [mm.out]\n")
     (tmp_path / "broken.yaml").write_text("namespace: [\n")
-    results = generated(interpreter, *paths, tmp_path / "nameless.yaml", tmp_path / "broken.yaml")
-    for result, path, expected in zip(
-        results, [*paths, "nameless.yaml", "broken.yaml"], [*BAD.values(), "C++ identifier", "not YAML"], strict=True
-    ):
+    (tmp_path / "latin.yaml").write_bytes(b"namespace: acme  # caf\xe9\n")
+    others = {
+        "nameless.yaml": "C++ identifier",
+        "broken.yaml": "not YAML",
+        "latin.yaml": "not YAML",
+        "none.yaml": "No such file or directory; it has 'namespace: NAME' at least",
+    }
+    results = generated(interpreter, *paths, *(tmp_path / name for name in others))
+    for result, path, expected in zip(results, [*paths, *others], [*BAD.values(), *others.values()], strict=True):
         assert isinstance(result, str) and expected in result and str(path) in result

@@ -262,7 +262,7 @@ def _count_outputs(schema: Any, where: str) -> int:
 def generate(path: Path, defaults: Path) -> Generated:
     """Read ``path``; ``defaults`` has the autocast lists of the layer.
 
-    Raises OperatorsError, OSError.
+    Raises OperatorsError.
     """
     spec = _read(path)
     aten = _Aten()
@@ -316,11 +316,33 @@ def _read_policies(path: Path, spec: Mapping[str, Any]) -> dict[str, list[str]]:
     return policies
 
 
+class _Loader(yaml.SafeLoader):
+    """Reads YAML and refuses a key that is there twice.
+
+    PyYAML takes the last one alone.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in keys:
+                line = key.start_mark.line + 1
+                raise OperatorsError(f"line {line}: {key.value!r} is there twice; put what both have under one")
+            keys.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
-        spec = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except yaml.YAMLError as error:
+        spec = yaml.load(path.read_text(encoding="utf-8"), _Loader) or {}
+    except OSError as error:
+        raise OperatorsError(f"{path}: {error.strerror}; it has 'namespace: NAME' at least") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise OperatorsError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    except OperatorsError as error:
+        raise OperatorsError(f"{path}: {error}") from None
     if not isinstance(spec, dict):
         raise OperatorsError(f"{path}: a mapping is needed at the top")
     spec = {key: value for key, value in spec.items() if value is not None}  # a key with nothing after it is as none
@@ -653,6 +675,8 @@ class _Writer:
         except Exception as error:  # torchgen raises AssertionError, RuntimeError and ValueError alike
             raise OperatorsError(f"{where}: not a schema: {str(error).splitlines()[0]}") from None
         op = str(schema.name)
+        if "::" in op:
+            raise OperatorsError(f"{where}: its name stands without a namespace, which is {self.namespace}")
         if op in self.schemas:
             raise OperatorsError(f"{where}: {op!r} is there twice; overloads have names, as {op.split('.')[0]}.other")
         signature = _schema_signature(schema)
