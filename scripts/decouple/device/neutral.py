@@ -7,12 +7,13 @@ What is rewritten keeps its comments and its place. Whatever else of CUDA a prog
 
 from __future__ import annotations
 
+import keyword
 import warnings
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from decouple.base.errors import DecoupleError
+from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.extras import explain_missing
 from decouple.base.python_text import parse_python
 
@@ -41,8 +42,11 @@ def rewrite_program(text: str, *, device: str = "", file: str = "the program") -
 
     ``device`` names what torch.accelerator has no function for: ``torch.NAME.X``.
 
-    Raises DecoupleError when the text does not parse, or would not any more; UsageError when libcst is not installed.
+    Raises DecoupleError when the text does not parse, or would not any more; UsageError when libcst is not installed,
+    and for a ``device`` that is no name.
     """
+    if device and (not device.isidentifier() or keyword.iskeyword(device)):
+        raise UsageError(f"device {device!r}: torch.{device} is no name", next_step="name it as in torch.acme: acme")
     try:
         import libcst
         from libcst.metadata import MetadataWrapper

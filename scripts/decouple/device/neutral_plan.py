@@ -303,8 +303,25 @@ class ChangePlan:
         if not takes.can_take_call(call) or any(m.matches(argument, _NO_DEVICE) for argument in call.args):
             self._kept[call.func] = ".to takes one argument by place, and moves nothing to None"
             return
+        if self._moves_storage(call):
+            self._kept[call.func] = ".to of a storage takes no device by place: give map_location the device itself"
+            return
         self._settle(call, change=lambda made: self._change_method(made, has_index=index is not None))
         self._settled.add(call.func)
+
+    def _moves_storage(self, call: Any) -> bool:
+        """Return whether ``call`` stands in a lambda for ``map_location``.
+
+        What torch.load gives such a function is a storage.
+        """
+        above, in_lambda = self._parents.get(call), False
+        while above is not None and not (in_lambda and isinstance(above, cst.Arg)):
+            in_lambda = in_lambda or isinstance(above, cst.Lambda)
+            above = self._parents.get(above)
+        if above is None:
+            return False
+        named = above.keyword is not None and above.keyword.value == "map_location"
+        return named or self._read_full_name(self._parents[above].func) == "torch.load"
 
     def _change_method(self, made: Any, *, has_index: bool) -> Any:
         to = made.func.with_changes(attr=cst.Name("to"))

@@ -39,6 +39,9 @@ PAIRS = {
     'x.cuda().to("cuda:0")': f"x.to({ACCELERATOR}).to(torch.device(0))",
     'torch.ones(2, device="cuda")': f"torch.ones(2, device={ACCELERATOR})",
     'torch.load(f, map_location="cuda:0")': "torch.load(f, map_location=torch.device(0))",
+    'DataLoader(data, pin_memory_device="cuda")': f"DataLoader(data, pin_memory_device={ACCELERATOR}.type)",
+    'torch.load(f, map_location="cuda:0").cuda()': f"torch.load(f, map_location=torch.device(0)).to({ACCELERATOR})",
+    "map(lambda t: t.cuda(), tensors)": f"map(lambda t: t.to({ACCELERATOR}), tensors)",
     "x.is_cuda": '(x.device.type != "cpu")',
     "x.cuda().is_cuda": f'(x.to({ACCELERATOR}).device.type != "cpu")',
     "torch.ones(2).cuda().is_cuda": f'(torch.ones(2).to({ACCELERATOR}).device.type != "cpu")',
@@ -98,6 +101,8 @@ def test_what_names_cuda_becomes_neutral(said: str, meant: str) -> None:
         "import torch\ny = x.cuda(0, **how)\n",
         "import torch\ny = x.cuda(None)\n",
         "import torch\ny = x.cuda(device=None)\n",
+        "import torch\ny = torch.load(f, map_location=lambda storage, place: storage.cuda(1))\n",
+        "import torch\ny = torch.load(f, lambda storage, place: storage.cuda())\n",
     ],
 )
 def test_what_cannot_be_rewritten_is_told_with_its_line(text: str) -> None:
@@ -180,6 +185,14 @@ def test_an_answer_that_the_program_sets_itself_stays_its_own() -> None:
 def test_a_device_may_be_named() -> None:
     text = "import torch\nprint(torch.cuda.get_device_name(0))\n"
     assert "torch.acme.get_device_name(0)" in rewrite_program(text, device="acme").text
+
+
+@pytest.mark.parametrize("device", ["acme:0", "a b", "a-b", "class"])
+def test_a_device_is_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str], device: str) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import torch\ntorch.cuda.empty_cache()\n")
+    assert main(["neutral", "--device", device, "--write", str(program)]) == 2
+    assert repr(device) in capsys.readouterr().err and "torch.cuda" in program.read_text()
 
 
 def test_what_was_rewritten_has_nothing_more_to_rewrite() -> None:
