@@ -51,7 +51,11 @@ def run_contract(arguments: argparse.Namespace) -> int:
         return _write_tables(arguments)
     if arguments.release is None:
         raise UsageError("contract: of which release?", next_step="name it, or --table")
-    request = make_request(ContractRequest, arguments, pytest=shlex.split(arguments.pytest))
+    try:
+        words = shlex.split(arguments.pytest)
+    except ValueError as error:
+        raise UsageError(f"--pytest: {arguments.pytest}: {error}", next_step="close the quotation in it") from None
+    request = make_request(ContractRequest, arguments, pytest=words)
     result = check_contract(request, output.make_listener())
     print(f"report: {result.report}")
     return OK if result.ok else CHECK_FAILED

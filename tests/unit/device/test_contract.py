@@ -195,3 +195,8 @@ def test_one_wheel_is_needed(tmp_path: Path) -> None:
 def test_a_backend_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["contract", "2.6", "--device", "nobody"]) == 2
     assert "torch_nobody: no backend there" in capsys.readouterr().err
+
+
+def test_a_quotation_that_is_not_closed_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["contract", "2.6", "--pytest=-k 'copies"]) == 2
+    assert "--pytest: -k 'copies: No closing quotation" in capsys.readouterr().err
