@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -107,13 +108,35 @@ def name_environment(torch: str, executable: Path) -> str:
 
     The cache may be shared with a root whose Python is another one; a virtual environment is a link to its own.
     """
-    where = hashlib.sha256(str(executable.resolve()).encode()).hexdigest()[:8]
+    where = hash_text(str(executable.resolve()))
     return f"torch-{torch}-py{sys.version_info[0]}.{sys.version_info[1]}-{where}"
 
 
 def name_lock(home: Path) -> Path:
     """Return the lock of an environment: beside it, of its whole name, which has dots (``py3.11``)."""
     return home.with_name(f"{home.name}.lock")
+
+
+def open_builds(interpreter: Path, checkout: Path) -> Path:
+    """Return the folder of what ``checkout`` builds for an interpreter.
+
+    Another checkout, whose sources are others, would delete what tests of this one import. Folders of checkouts that
+    are gone go, too.
+    """
+    shared = find_cache() / "contract" / f"{interpreter.parents[1].name}-{hash_text(str(interpreter))}"
+    home = shared / hash_text(str(checkout))
+    home.mkdir(parents=True, exist_ok=True)
+    write_atomically(home / "checkout", str(checkout))
+    for note in shared.glob("*/checkout"):
+        with contextlib.suppress(FileNotFoundError):  # another run has just removed it
+            if not Path(note.read_text()).is_dir():
+                shutil.rmtree(note.parent, ignore_errors=True)
+    return home
+
+
+def hash_text(text: str) -> str:
+    """Return a short name for a path."""
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def install_sim(interpreter: Path, flavour: str = "") -> Path:
@@ -129,11 +152,7 @@ def install(interpreter: Path, project: Path, flavour: str = "") -> Path:
     a key of FLAVOURS, or empty for a plain build. A copy of the sources is built, so that the checkout stays clean and
     the objects of each flavour lie apart. Raises CalledProcessError after showing the build's output.
     """
-    home = (
-        find_cache()
-        / "contract"
-        / f"{interpreter.parents[1].name}-{hashlib.sha256(str(interpreter).encode()).hexdigest()[:8]}"
-    )
+    home = open_builds(interpreter, ROOT)
     name = f"{project.name}-{flavour}" if flavour else project.name
     target, stamp, source = home / name, home / f"{name}.digest", home / f"{name}.source"
     compiled_with = "".join(FLAVOURS[flavour])

@@ -214,3 +214,15 @@ def test_each_python_s_environment_has_a_lock_of_its_own() -> None:
         "torch-2.13.0-py3.11-0279a366.lock",
         "torch-2.13.0-py3.13-0279a366.lock",
     ]
+
+
+def test_each_checkout_builds_in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
+    checkouts = [tmp_path / name for name in ("main", "w")]
+    for checkout in checkouts:
+        checkout.mkdir()
+    homes = [backend_env.open_builds(Path("/venv/bin/python"), checkout) for checkout in checkouts]
+    assert homes[0] != homes[1] and all(home.is_dir() for home in homes)
+    checkouts[1].rmdir()
+    assert backend_env.open_builds(Path("/venv/bin/python"), checkouts[0]) == homes[0]
+    assert homes[0].is_dir() and not homes[1].exists(), "that of a checkout that is gone goes, too"
