@@ -2,7 +2,8 @@
 
 The table for ``docs/backends.md`` has a record for each PyTorch.
 
-`record_run` takes the folder that ``--contract-report`` named, and writes ``ci/status/contract/2.13.0+cpu.json``.
+`record_run` takes the folder that ``--contract-report`` named, and writes ``ci/status/contract/2.13.0+cpu.json``; of
+another backend than the template ``torch_acme-2.13.0+cpu.json``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from packaging.version import Version
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import replace_sections, write_atomically
 from decouple.base.toml import format_restore
+from decouple.device.contract import SIMULATED
 from decouple.device.items import PAGE
 from decouple.release.status import render_document
 
@@ -61,8 +63,8 @@ def read_report(folder: Path) -> RunRecord:
 def record_run(project: Path, folder: Path) -> Path:
     """Keep the run of ``folder`` in ``ci/status/contract``.
 
-    It takes the place of an earlier one on that PyTorch. Raises UsageError as `read_report` does, and for a run of a
-    part of the contract.
+    It takes the place of an earlier one of that backend on that PyTorch. Raises UsageError as `read_report` does, and
+    for a run of a part of the contract.
     """
     run = read_report(folder)
     if run.untried:
@@ -70,7 +72,8 @@ def record_run(project: Path, folder: Path) -> Path:
         raise UsageError(
             f"{folder}: no test of the run is for items {numbers}", next_step="run the contract without -k"
         )
-    path = project / FOLDER / f"{run.torch}.json"
+    backend = "" if run.device == SIMULATED else f"torch_{run.device}-"
+    path = project / FOLDER / f"{backend}{run.torch}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, render_document(msgspec.to_builtins(run)))
     return path

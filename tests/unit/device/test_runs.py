@@ -12,7 +12,7 @@ from decouple.base.paths import find_project
 from decouple.device import runs
 
 
-def report(folder: Path, torch: str, statuses: list[str]) -> Path:
+def report(folder: Path, torch: str, statuses: list[str], device: str = "sim") -> Path:
     """A report of items with these statuses, a test for each but those that are "untried"."""
     outcomes = {"supported": "passed", "upstream gap": "skipped", "broken": "failed", "missing": "skipped"}
     items = [
@@ -26,7 +26,7 @@ def report(folder: Path, torch: str, statuses: list[str]) -> Path:
     counts = {status: statuses.count(status) for status in outcomes}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "contract.json").write_text(
-        json.dumps({"device": "sim", "torch": torch, "counts": counts, "items": items})
+        json.dumps({"device": device, "torch": torch, "counts": counts, "items": items})
     )
     return folder
 
@@ -40,6 +40,16 @@ def test_runs_are_kept_for_each_pytorch_and_shown_newest_first(tmp_path: Path) -
     newest, replaced, _ = runs.format_table(found).splitlines()[2:]
     assert newest == "| 2.15.0+cu132 | torch_sim | 1 | 2 | 0 | 1 | 1: 2 | 0 | 1 |"
     assert replaced == "| 2.13.0+cpu | torch_sim | 2 | 0 | 1 | 2 | 0 | 1 | 0 |"
+
+
+def test_a_vendor_s_run_is_a_row_beside_the_template_s(tmp_path: Path) -> None:
+    for device, last in (("sim", "supported"), ("acme", "supported"), ("acme", "broken")):
+        runs.record_run(tmp_path, report(tmp_path / "report", "2.13.0+cpu", ["supported", last], device))
+    rows = runs.format_table(runs.read_runs(tmp_path)).splitlines()[2:]
+    assert sorted(row.split(" | ")[1:5] for row in rows) == [
+        ["torch_acme", "1", "0", "1"],
+        ["torch_sim", "2", "0", "0"],
+    ]
 
 
 def test_a_run_of_a_part_is_not_kept(tmp_path: Path) -> None:
