@@ -391,6 +391,11 @@ def test_profiles_and_compilation(name: str, as_cuda: Any) -> None:
         x = torch.ones(2, 2, device="cuda")
         session = torch.profiler.profile(activities=[kinds.CPU, kinds.CUDA])
         assert kinds.PrivateUse1 in session.activities and kinds.CUDA not in session.activities
+        for older in (
+            torch.autograd.profiler.profile(use_device="cuda"),
+            torch.autograd.profiler.profile(use_cuda=True),
+        ):
+            assert older.use_device == name
 
         def compute(a: torch.Tensor) -> torch.Tensor:
             return a.cuda() + torch.ones(2, device="cuda") if a.is_cuda else a

@@ -399,6 +399,22 @@ def _activities(original: Callable[..., None]) -> Callable[..., None]:
     return init
 
 
+def _device_of_profile(original: Callable[..., None]) -> Callable[..., None]:
+    """Make a profile of autograd's own one of the device.
+
+    A program says ``use_cuda=True``, or ``use_device="cuda"``.
+    """
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        if _sessions():
+            use_cuda = kwargs.pop("use_cuda", False)
+            kwargs["use_device"] = NAME if use_cuda else _translated(kwargs.get("use_device"))
+        original(self, *args, **kwargs)
+
+    return init
+
+
 def _start(original: Callable[..., None]) -> Callable[..., None]:
     """Threads that are started in a context are in it."""
 
@@ -625,6 +641,7 @@ def _replacements() -> Iterator[Replacement]:
     yield torch.amp.autocast_mode, "_cast", functools.partial(_by_place, 1, "device_type")  # of custom_fwd's inputs
     yield torch.amp.grad_scaler.GradScaler, "__init__", _scaler
     yield torch.profiler.profiler._KinetoProfile, "__init__", _activities
+    yield torch.autograd.profiler.profile, "__init__", _device_of_profile
     yield torch.utils.data.dataloader.DataLoader, "__init__", functools.partial(_by_place, "pin_memory_device")
     yield torch.backends.cuda, "is_built", _true
     for kind in (torch.storage.UntypedStorage, torch.storage.TypedStorage):
