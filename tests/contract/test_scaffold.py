@@ -66,6 +66,20 @@ def test_a_newer_template_merges_like_a_rebase(tmp_path: Path) -> None:
     assert not scaffold_backend(new, folder, "acme").conflicts and tree(folder)["both"] == "d\n"
 
 
+def test_the_line_ends_of_windows_are_no_change_and_stay(tmp_path: Path) -> None:
+    old = make_template(tmp_path / "old", mine="1\n2\n3\n4\n5\n", theirs="1\n2\n", gone="x\n", same="1\n")
+    new = make_template(tmp_path / "new", mine="1\n2\n3\n4\nfive\n", theirs="1\ntwo\n", same="1\n")
+    folder = tmp_path / "torch_acme"
+    scaffold_backend(old, folder, "acme")
+    (folder / "mine").write_bytes(b"one\n2\n3\n4\n5\n")
+    for name in ("mine", "theirs", "gone", "same"):  # as git checks a tree out by core.autocrlf
+        (folder / name).write_bytes((folder / name).read_bytes().replace(b"\n", b"\r\n"))
+    done = scaffold_backend(new, folder, "acme")
+    assert (done.merged, done.unchanged, done.removed, done.conflicts) == (("mine", "theirs"), ("same",), ("gone",), ())
+    assert (folder / "mine").read_bytes() == b"one\r\n2\r\n3\r\n4\r\nfive\r\n"
+    assert (folder / "theirs").read_bytes() == b"1\r\ntwo\r\n"
+
+
 def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
     template = make_template(tmp_path / "t", file="x\n")
     (tmp_path / "b").mkdir()

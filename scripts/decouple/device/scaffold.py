@@ -132,7 +132,7 @@ def scaffold_backend(template: Path, folder: Path, name: str, key: str = "Privat
     for path, text in wanted.items():
         done[_update_file(folder / path, mine.get(path), base.get(path), text)].append(path)
     for path in sorted(set(base) - set(wanted)):
-        if mine.get(path) == base[path]:
+        if path in mine and _split_ends(mine[path])[1] == base[path]:
             mark_step(f"remove {path}")
             (folder / path).unlink()
             done["removed"].append(path)
@@ -171,23 +171,30 @@ def _read_text(path: Path) -> str | None:
 
 
 def _update_file(path: Path, mine: str | None, base: str | None, wanted: str) -> str:
-    """Bring one file, which now is ``mine``, to the new template.
+    """Bring one file, which now is ``mine``, to the new template; its line ends stay.
 
-    Returns what happened, as a field of Scaffolded.
+    Returns what happened, as a field of ScaffoldResult.
     """
     if mine is None:
         if base is not None:  # the vendor removed it
             return "unchanged"
         write_atomically(path, wanted)
         return "created"
+    ends, mine = _split_ends(mine)
     if wanted in (mine, base):
         return "unchanged"
-    if mine == base:
-        write_atomically(path, wanted)
-        return "merged"
-    merged, clean = merge_texts(mine, base or "", wanted)
-    write_atomically(path, merged)
+    merged, clean = (wanted, True) if mine == base else merge_texts(mine, base or "", wanted)
+    write_atomically(path, merged.replace("\n", ends))
     return "merged" if clean else "conflicts"
+
+
+def _split_ends(text: str) -> tuple[str, str]:
+    """Return the line end of a text, and the text as the template has it.
+
+    Git may have made the line end that of Windows.
+    """
+    ends = "\r\n" if 0 < text.count("\n") == text.count("\r\n") else "\n"
+    return ends, text.replace(ends, "\n")
 
 
 def merge_texts(mine: str, base: str, theirs: str) -> tuple[str, bool]:

@@ -39,6 +39,8 @@ def measure_files(place: Path) -> list[DeviceFile]:
 
     Raises DecoupleError when there is nothing to count, OSError.
     """
+    if not place.exists():
+        raise DecoupleError(f"{place}: there is no such file or folder", next_step="name a backend, or its files")
     files = [place] if place.is_file() else sorted(_list_files(place))
     sizes = []
     for path in files:

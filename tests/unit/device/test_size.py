@@ -73,3 +73,8 @@ def test_the_guide_has_the_figures_of_the_tree() -> None:
         (row,) = [line for line in rows if line.startswith(f"| {label}")]
         said = row.split("|")[-2].replace(",", "").replace("more", "").strip(" *")
         assert said == str(count), f"{label}: the guide says {said}, the tree has {count}"
+
+
+def test_a_place_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DecoupleError, match="torch_acme: there is no such file or folder"):
+        measure_files(tmp_path / "torch_acme")
