@@ -63,6 +63,13 @@ def test_the_same_yaml_gives_the_same_bytes(interpreter: Path) -> None:
         assert f"guard(at::device_of({output}))" in source
 
 
+def test_a_kernel_may_be_for_the_newer_types_of_numbers(interpreter: Path, tmp_path: Path) -> None:
+    text = "namespace: acme\nkernels: [{op: relu, dtypes: [float8_e4m3fn, uint16, complex32]}]\n"
+    source = generate_text(interpreter, tmp_path, text)[1]
+    for constant in ("Float8_e4m3fn", "UInt16", "ComplexHalf"):
+        assert f"self.scalar_type() == at::k{constant}" in source
+
+
 def test_a_key_with_nothing_after_it_is_as_none(interpreter: Path, tmp_path: Path) -> None:
     texts = ("namespace: acme\n", "namespace: acme\nkernels:\nstubs:\ncustom:\nfallback:\nautocast:\n")
     paths = [tmp_path / f"{number}.yaml" for number in range(len(texts))]
