@@ -169,6 +169,15 @@ def test_memory_is_counted_once_and_given_back() -> None:
     assert torch.puone.memory_allocated() == before
 
 
+def test_memory_for_others_is_of_the_stream_that_is_current_here() -> None:
+    side = torch.puone.Stream()
+    with torch.puone.stream(side):
+        address = torch.puone.caching_allocator_alloc(24 << 20)  # a segment of its own
+    segments = {segment["address"]: segment["stream"] for segment in torch.puone.memory_snapshot()}
+    torch.puone.caching_allocator_delete(address)
+    assert segments[address] == side.address != torch.cuda.current_stream().cuda_stream
+
+
 def test_a_share_of_the_memory_is_all_that_cuda_takes() -> None:
     torch.puone.set_per_process_memory_fraction(0.5)
     assert torch.puone.memory.get_per_process_memory_fraction() == torch.cuda.get_per_process_memory_fraction() == 0.5

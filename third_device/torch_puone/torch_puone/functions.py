@@ -113,9 +113,12 @@ def use_mem_pool(pool: torch.cuda.MemPool, device: Any = None) -> contextlib.Abs
 def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -> int:
     """Return the address of ``size`` bytes of CUDA's allocator.
 
-    ``stream`` is one of ours, or the address of CUDA's.
+    ``stream`` is one of ours, or the address of CUDA's; our current one by default, which CUDA's own is not.
     """
-    return int(torch.cuda.caching_allocator_alloc(size, _cuda_index(device), getattr(stream, "address", stream)))
+    index = _cuda_index(device)
+    if stream is None:
+        stream = torch.puone.current_stream(index)  # type: ignore[attr-defined]
+    return int(torch.cuda.caching_allocator_alloc(size, index, getattr(stream, "address", stream)))
 
 
 @contextlib.contextmanager
