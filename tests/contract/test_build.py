@@ -159,6 +159,19 @@ def test_sub_packages_of_a_vendor_are_installed(interpreter: Path, tmp_path: Pat
     assert not [path for path in installed if not path.startswith("torch_acme/")], "and nothing else"
 
 
+def test_a_module_that_a_vendor_deletes_is_not_packed_again(interpreter: Path, tmp_path: Path) -> None:
+    """A driver in Python that is left in the wheel would be the device's for ever."""
+    project = scaffold_backend(backend_env.THIRD_DEVICE / "template", tmp_path / "torch_acme", "acme").folder
+    driver = project / "torch_acme/driver.py"
+    driver.touch()
+    variables = {**os.environ, "THIRD_DEVICE": str(backend_env.THIRD_DEVICE)}
+    for there in (True, False):
+        run([str(interpreter), "setup.py", "-q", "build_py"], project, variables)
+        (packed,) = project.glob("build/lib*/torch_acme")
+        assert (packed / "driver.py").exists() == there and (packed / "functions.py").exists()
+        driver.unlink(missing_ok=True)
+
+
 @pytest.mark.parametrize(("name", "taken"), [("fft", "fft"), ("add", "add"), ("leaf", "Tensor.is_leaf")])
 def test_a_name_that_pytorch_uses_is_refused(interpreter: Path, tmp_path: Path, name: str, taken: str) -> None:
     code = (

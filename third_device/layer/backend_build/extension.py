@@ -215,8 +215,10 @@ def _build_py(package: str, name: str, root: Path, third_device: Path, built_for
 
     class BuildPy(build_py):
         def run(self) -> None:
-            super().run()
             folder = Path(package) if self.editable_mode else Path(self.build_lib, package)
+            if not self.editable_mode:  # setuptools packs what lies there, also what the project no longer has
+                shutil.rmtree(folder, ignore_errors=True)
+            super().run()
             self.mkpath(str(folder))
             self.copy_file(str(third_device / CPP_EXTENSION), str(folder / CPP_EXTENSION.name))
             texts = {
