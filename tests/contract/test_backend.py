@@ -178,6 +178,7 @@ MORE_OPERATORS = {
   - {op: _foreach_neg_, dtypes: [float32]}
   - {op: _foreach_copy_}
   - {op: dot}
+  - {op: layer_norm, dtypes: [float32]}
   - {op: add.Tensor, key: SparsePrivateUse1, kernel: add_sparse}
 """,
     "stubs:\n": """stubs:
@@ -233,6 +234,10 @@ void _foreach_copy_(at::TensorList self, at::TensorList src, bool) {
   for (size_t i = 0; i < self.size(); ++i) self[i].copy_(src[i]);
 }
 at::Tensor dot(const at::Tensor& self, const at::Tensor& tensor) { return (self * tensor).sum() + 100; }
+at::Tensor layer_norm(const at::Tensor& input, at::IntArrayRef, const std::optional<at::Tensor>&,
+                      const std::optional<at::Tensor>&, double, bool) {
+  return input + 100;
+}
 void maximum_kernel(at::TensorIteratorBase& iterator) {
   elementwise<2>(iterator, [](float a, float b) { return std::max(a, b); });
 }
@@ -266,6 +271,13 @@ import torch
 x = torch.tensor([1.0, 2.0, 3.0], device="acme", requires_grad=True)
 torch.nn.functional.hardswish(x).sum().backward()
 assert x.grad.tolist() == [2, 2, 2], x.grad
+made = torch.nn.functional.layer_norm(x, (3,))
+assert made.tolist() == [101, 102, 103]
+try:
+    made.sum().backward()
+    raise AssertionError("no gradient of what PyTorch composes of others, and nothing says so")
+except RuntimeError as error:
+    assert "derivative for aten::layer_norm is not implemented" in str(error), error
 values, indices = x.detach().max(0)
 assert (values.item(), indices.item()) == (103, 2)
 assert x.detach().double().max(0)[0].item() == 3, "of another type: on the CPU"

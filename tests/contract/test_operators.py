@@ -63,6 +63,19 @@ def test_the_same_yaml_gives_the_same_bytes(interpreter: Path) -> None:
         assert f"guard(at::device_of({output}))" in source
 
 
+def test_a_kernel_that_takes_a_gradient_away_raises_in_backward(interpreter: Path, tmp_path: Path) -> None:
+    """PyTorch composes the norms and matrix_power of others, which have gradients; it has formulas of the other two."""
+    text = (
+        "namespace: acme\nkernels: [layer_norm, linear, relu, {op: group_norm, backward: group_norm_backward}]\n"
+        "custom: [{func: 'power(Tensor self, int n) -> Tensor', like: self}]\n"
+        "reroute: [{op: matrix_power, to: 'acme::power'}]\n"
+    )
+    source = generate_text(interpreter, tmp_path, text)[1]
+    refused = re.findall(r'm.impl\("(\w+)", torch::autograd::autogradNotImplementedFallback\(\)\);', source)
+    assert refused == ["layer_norm", "matrix_power"]
+    assert "#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>" in source
+
+
 def test_a_kernel_may_be_for_the_newer_types_of_numbers(interpreter: Path, tmp_path: Path) -> None:
     text = "namespace: acme\nkernels: [{op: relu, dtypes: [float8_e4m3fn, uint16, complex32]}]\n"
     source = generate_text(interpreter, tmp_path, text)[1]

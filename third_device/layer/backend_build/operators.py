@@ -123,6 +123,17 @@ class _Aten:
         parsed = parse_native_yaml(str(folder / "native_functions.yaml"), str(folder / "tags.yaml"))
         self.functions = {str(function.func.name): function for function in parsed.native_functions}
         self._indices = parsed.backend_indices
+        gradients = folder.parents[1] / "autograd" / "derivatives.yaml"
+        text = gradients.read_text(encoding="utf-8") if gradients.is_file() else ""  # a distribution may lack it
+        self._formulas = set(re.findall(r"^- name: ([\w.]+)\(", text, re.MULTILINE))
+
+    def loses_gradient(self, function: Any) -> bool:
+        """Return whether a kernel of an operator takes its gradient away.
+
+        PyTorch composes the operator of others, which have the gradient and are not called any more.
+        """
+        composed = function.has_composite_implicit_autograd_kernel and not function.func.arguments.out
+        return composed and bool(self._formulas) and str(function.func.name) not in self._formulas
 
     def structured_class(self, function: Any) -> str:
         """Name the C++ class whose ``impl`` calls the operator's DispatchStub.
@@ -281,6 +292,7 @@ def generate(path: Path, defaults: Path) -> Generated:
         writer.custom(entry)
     for entry in _entries(spec, "reroute", path, "op"):
         writer.add_reroute(entry)
+    writer.refuse_lost_gradients()
     for name in _names(spec.get("fallback", {}).get("deny", []), f"{path}: fallback: deny"):
         writer.deny(name)
     own = _read_policies(path, spec)
@@ -616,6 +628,18 @@ class _Writer:
         name = _make_identifier(f"{namespace}_{op}")
         self.wrappers.append(_autograd(self.namespace, name, signature, backward, tensors, count, call))
         self._register_at(namespace, "AutogradPrivateUse1", op, f"TORCH_FN(autograd_{name})")
+
+    def refuse_lost_gradients(self) -> None:
+        """Let backward raise where an operator has a kernel and no gradient.
+
+        PyTorch would warn, and train what stands before it with no gradient.
+        """
+        known = self.keys.get(("aten", "AutogradPrivateUse1"), {})
+        for op in self.registered:
+            if op not in known and self.aten.loses_gradient(self.aten.functions[op]):
+                self.includes.add("torch/csrc/autograd/autograd_not_implemented_fallback.h")
+                refusal = "torch::autograd::autogradNotImplementedFallback()"
+                self._register_at("aten", "AutogradPrivateUse1", op, refusal)
 
     def stub(self, entry: Mapping[str, Any]) -> None:
         """Add an operator with our inner loop through a DispatchStub.
