@@ -89,6 +89,12 @@ def test_known_unexpected_and_stale_are_told_apart(upstream: Any) -> None:
     assert not upstream.judge(suite, found, "sim", "2.7.1").unexpected
 
 
+def test_the_device_is_a_word_of_a_test_s_name(upstream: Any) -> None:
+    assert upstream.strip_device("test_cosine_similarity_sim_float32", "sim") == "test_cosine_similarity"
+    assert upstream.strip_device("test_simple_sim", "sim") == "test_simple"
+    assert upstream.strip_device("test_simplify", "sim") == "test_simplify"
+
+
 def test_a_suite_of_known_failures_alone_is_tried(upstream: Any) -> None:
     """One that was only skipped, or has nothing but tests that are not run, is not."""
     slow = upstream.Known("test_slow", "backend", "compares milliseconds", "a/b.py: f")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -88,7 +89,15 @@ class Outcome:
 
     def base(self, device: str) -> str:
         """Return upstream's name of the method, without ``_<device>`` and the rest."""
-        return self.test.split(f"_{device}", 1)[0]
+        return strip_device(self.test, device)
+
+
+def strip_device(test: str, device: str) -> str:
+    """Return a test's name without ``_<device>`` and the rest.
+
+    It is the whole name of a test that is not about the device. The device is a word: "sim" is none in "similarity".
+    """
+    return re.split(rf"_{device}(?![A-Za-z0-9])", test, maxsplit=1)[0]
 
 
 @dataclasses.dataclass(frozen=True)

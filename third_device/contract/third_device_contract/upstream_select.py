@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import torch
 
+from third_device_contract.upstream import strip_device
+
 PRELOADED = (
     "torch",
     "torch.testing._internal.common_fsdp",
@@ -50,9 +52,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     only, out = ([glob for glob in config.getoption(key).split("|") if glob] for key in ("--only-tests", "--left-out"))
 
     def taken(item: pytest.Item) -> bool:
-        base, found, _ = (item.name, item.name, "") if every else item.name.partition(f"_{device}")
+        base = item.name if every else strip_device(item.name, device)
         matches = [any(fnmatch.fnmatchcase(base, glob) for glob in globs) for globs in (only, out)]
-        return bool(found) and (matches[0] or not only) and not matches[1]
+        return (every or base != item.name) and (matches[0] or not only) and not matches[1]
 
     if every:
         order_collectives_of_threads(device)
