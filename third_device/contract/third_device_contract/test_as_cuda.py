@@ -92,11 +92,14 @@ def test_devices_of_cuda_are_this_one(name: str, as_cuda: Any, no_trace: None) -
             torch.nn.Linear(2, 2, device="cuda").to("cuda:0").weight,
             torch.tensor([1.0]).type("torch.cuda.FloatTensor"),
             torch.cuda.LongTensor([1, 2]),
+            torch.cuda.FloatTensor(2, device="cuda:0"),
+            torch.cuda.FloatTensor(x),
             torch.randn(2, device="cuda", generator=torch.Generator(device="cuda")),
         ):
             assert there.is_cuda and there.device == torch.device("cuda:0") and there.device.type == "cuda"
             assert not there.cpu().is_cuda and there.untyped_storage().is_cuda
         assert x.type() == "torch.cuda.FloatTensor" and isinstance(x, torch.cuda.FloatTensor)
+        assert torch.cuda.FloatTensor(x).data_ptr() == x.data_ptr()
         with torch.device("cuda"):
             assert torch.ones(1).is_cuda
         assert getattr(torch, x.device.type).device_count() == torch.cuda.device_count() >= 1

@@ -22,9 +22,17 @@ class LegacyTensorType(type):
         there = isinstance(instance, torch.Tensor) and instance.device.type == NAME
         return there and instance.dtype == cls.dtype
 
-    def __call__(cls, *args: Any) -> torch.Tensor:
-        """Make a tensor of the current device: of sizes, or of the values of a sequence."""
-        made: torch.Tensor = cls._host(*args).to(NAME)
+    def __call__(cls, *args: Any, device: Any = None) -> torch.Tensor:
+        """Make a tensor of the current device: of sizes, or of the values of a sequence.
+
+        Of a tensor of this type it is another one on the same memory.
+        """
+        given: Any = args[0] if len(args) == 1 else None
+        made: torch.Tensor
+        if isinstance(given, cls):
+            made = given.view_as(given)
+        else:
+            made = cls._host(*args).to(NAME if device is None else device)
         return made
 
     def __repr__(cls) -> str:
