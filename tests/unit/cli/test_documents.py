@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,10 @@ PROJECT = find_project()
 PAGES = sorted(
     path for places in ("*.md", "docs/*.md", "*/README.md", "scripts/*/README.md") for path in PROJECT.glob(places)
 )
+
+
+#: What stands before a command: the mark of code in a line, or a line's begin with or without a prompt.
+BEFORE = r"(?:`|^(?:\$ | {4})?)"
 
 
 def page_id(page: Path) -> str:
@@ -38,14 +44,14 @@ def anchors(text: str) -> set[str]:
 def named(text: str) -> tuple[set[str], set[str]]:
     """The commands of ``decouple`` and the sessions of nox that a page names."""
     return (
-        set(re.findall(r"(?:`|^\$ |^ {4})decouple ([a-z][a-z0-9-]*)", text, re.M)),
+        set(re.findall(rf"{BEFORE}decouple ([a-z][a-z0-9-]*)", text, re.M)),
         set(re.findall(r"\bnox -s ([a-z][\w.-]*\w)", text)),
     )
 
 
 def verbs() -> set[str]:
     """The commands of ``decouple``."""
-    (commands,) = (action for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))
+    (commands,) = (action for action in whole_parser()._actions if isinstance(action, argparse._SubParsersAction))
     return set(commands.choices)
 
 
@@ -66,18 +72,47 @@ def test_every_command_exists(page: Path) -> None:
     assert (ours - verbs(), menu - sessions()) == (set(), set())
 
 
-def list_parts(verb: str) -> set[str]:
-    """The words that may follow ``verb``, none where it takes other arguments."""
-    (commands,) = (action for action in build_parser([verb])._actions if isinstance(action, argparse._SubParsersAction))
-    below = (action for action in commands.choices[verb]._actions if isinstance(action, argparse._SubParsersAction))
-    return {name for action in below for name in action.choices}
+def typed(text: str) -> Iterator[list[str]]:
+    """The words of each command of ``decouple`` on a page, typed as one or as a session of nox with its arguments."""
+    text = text.replace("\\\n", " ")
+    for words in re.findall(rf"{BEFORE}decouple ([^`\n#;&|]+)", text, re.M):
+        yield words.split()
+    for verb, words in re.findall(r"\bnox -s ([a-z-]+?)(?:-\d[\w.]*)? -- ([^`\n#;&|]+)", text):
+        if verb in verbs():
+            yield [verb, *words.split()]
+
+
+@functools.cache
+def whole_parser() -> argparse.ArgumentParser:
+    """That of all commands, which takes a second to build."""
+    return build_parser()
+
+
+def find_lost(words: list[str]) -> set[str]:
+    """The parts and options in a command's words that it does not have."""
+    parser, lost = whole_parser(), set[str]()
+    for word in (word.strip("[]").partition("=")[0] for word in itertools.takewhile(lambda word: word != "--", words)):
+        below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+        if word.startswith("-"):
+            lost |= {word} - parser._option_string_actions.keys()
+        elif below and word.islower():
+            if word not in below[0].choices:
+                return {word}
+            parser = below[0].choices[word]
+    return lost
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_every_part_of_a_command_exists(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    for verb, word in re.findall(r"(?:`|^\$ |^ {4})decouple ([a-z][a-z0-9-]*) ([a-z][a-z-]*)", text, re.M):
-        assert not (parts := list_parts(verb)) or word in parts, f"decouple {verb} {word}"
+def test_every_part_and_option_of_a_command_exists(page: Path) -> None:
+    found = {" ".join(words): find_lost(words) for words in typed(page.read_text(encoding="utf-8"))}
+    assert {words: lost for words, lost in found.items() if lost} == {}
+
+
+def test_an_option_that_a_command_lacks_is_seen_however_it_is_written() -> None:
+    text = (
+        "`decouple lint --a`\n$ decouple try wheels 2.6 \\\n    --b=3\ndecouple repack x\nnox -s build-2.6 -- [--c 4]\n"
+    )
+    assert [find_lost(words) for words in typed(text)] == [{"--a"}, {"--b"}, {"x"}, {"--c"}]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
@@ -113,8 +148,10 @@ def test_a_session_of_a_release_without_a_series_runs_when_it_is_named() -> None
 
 
 def test_each_way_of_naming_a_command_is_seen() -> None:
-    text = "`decouple one`, `nox -s two-2.6`:\n\n$ decouple three x\n    decouple four\n    nox -s five -- a\n"
-    assert named(text) == ({"one", "three", "four"}, {"two-2.6", "five"})
+    text = (
+        "`decouple one`, `nox -s two-2.6`:\n$ decouple three x\n    decouple four\ndecouple five\n  nox -s six -- a\n"
+    )
+    assert named(text) == ({"one", "three", "four", "five"}, {"two-2.6", "six"})
 
 
 def test_the_sizes_that_readme_names_are_those_of_the_data_files() -> None:
