@@ -86,7 +86,9 @@ def check_release(release: str, kind: str, cuda: str) -> None:
     """
     listed = read_toolkits().releases.get(release, ())
     if cuda not in listed:
-        known = f"use one of {', '.join(listed)}" if listed else f"leave --cuda out, or add {release} to {_FILE}"
+        known = (
+            f"use one of {', '.join(listed)}" if listed else f"--env host without --cuda, or add {release} to {_FILE}"
+        )
         raise UsageError(f"--cuda {cuda}: {release} is not compiled with it here", next_step=known)
     there = [row.cuda for row in read_toolkits().toolkit if row.environment == kind and row.cuda in listed]
     if there and cuda not in there:

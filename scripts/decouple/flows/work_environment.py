@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.background import await_work, start_work
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import hold_lock
 from decouple.base.git import Repository
@@ -21,6 +22,7 @@ from decouple.flows import portable_environment
 from decouple.flows.apply import ApplyRequest, apply_series
 from decouple.flows.listener import QUIET, Listener
 from decouple.stack.journal import Journal
+from decouple.upstream.manifests import load_release
 
 
 class WorkRequest(Struct, frozen=True):
@@ -153,6 +155,7 @@ def prepare_tree_and_root(
         _make_root(work, places, layers, listener)
         return
     check_machine(work, places, layers)
+    _refuse_without_debian(work)
     told: list[tuple[Callable[[str], None], str]] = []
     held = Listener(
         lambda line: told.append((listener.say, line)), warn=lambda line: told.append((listener.warn, line))
@@ -181,6 +184,20 @@ def prepare_tree_and_root(
     finally:
         for tell, line in told:
             tell(line)
+
+
+def _refuse_without_debian(work: WorkRequest) -> None:
+    """Raise UsageError where a Debian root would be made for a release of which Debian has no source.
+
+    That is before gigabytes are fetched for it.
+    """
+    if work.env == portable_environment.KIND or work.release not in Checkout(work.project).list_manifest_releases():
+        return
+    if load_release(work.project, work.release).find_source("debian") is None:
+        raise UsageError(
+            f"release {work.release}: Debian has no source of it, and its root builds no other",
+            next_step="--env host builds it, with your own toolchain and a source that has its submodules",
+        )
 
 
 def _lacks_root(work: WorkRequest, places: Places, layers: Sequence[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.paths import find_project
 from decouple.build import preflight, rootfs, settings
 from decouple.flows import portable_environment, work_environment
 from decouple.flows.listener import Listener
@@ -75,6 +77,20 @@ def test_an_error_of_the_tree_is_told_at_once_and_raised_behind_the_root(
     with pytest.raises(DecoupleError, match="does not answer"):
         prepare_tree_and_root(work, work.places, LAYERS, Listener(warn=warn))
     assert made and "does not answer" in warned[0]
+
+
+def test_no_root_is_made_for_a_release_that_debian_has_no_source_of(
+    work: WorkRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its gigabytes were fetched, and then the tree could not be had."""
+    made = list[str]()
+    stand_in(monkeypatch, lambda _: made.append("tree"), lambda _: made.append("root"))
+    (work.project / "series").mkdir()
+    shutil.copy(find_project() / "series/2.7.toml", work.project / "series")
+    work = replace(work, release="2.7")
+    with pytest.raises(UsageError, match="Debian has no source"):
+        prepare_tree_and_root(work, work.places, LAYERS, Listener())
+    assert not made
 
 
 def test_an_error_of_the_root_does_not_wait_for_the_tree(work: WorkRequest, monkeypatch: pytest.MonkeyPatch) -> None:
