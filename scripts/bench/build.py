@@ -32,6 +32,7 @@ from decouple.build import inputs, settings
 from decouple.build.environment import Places
 from decouple.build.wheel_finishing import read_manifest
 from decouple.release import status
+from decouple.release.wheel_manifest import WheelManifest
 
 KERNEL = "third_device/torch_cuda/torch_cuda/csrc/aten/native/cuda/ActivationThresholdKernel.cu"
 HEADER = "c10/core/TensorImpl.h"
@@ -121,7 +122,7 @@ def time_clean_build(places: Places, stage: int) -> dict[str, Any]:
     stamp = inputs.read_stamp(places.state / f"stage{stage}.json")
     assert stamp is not None
     folder = places.stage1 if stage == 1 else places.stage2
-    flags = _list_options(places)
+    flags = list_options(places)
     with move_aside(folder, *(places.state / f"stage{stage}.{what}" for what in ("json", "configured"))):
         folder.mkdir()
         seconds = time_command("build", places.release, "--stage", str(stage), "--env", "rootfs", *flags)
@@ -142,11 +143,27 @@ def time_clean_build(places: Places, stage: int) -> dict[str, Any]:
     }
 
 
-def _list_options(places: Places) -> list[str]:
-    """Return the options of the stage-2 wheel, so that the next build is the same."""
-    stamp = inputs.read_stamp(places.state / "stage2.json")
+def list_options(places: Places) -> list[str]:
+    """Return the options of the wheels that were built, so that the next build makes the same.
+
+    Without them a build for another architecture would be compiled again, for hours, and replaced.
+    """
+    core, backend = (_read_wheel(places, stage) for stage in (1, 2))
+    options = ["--arch", ";".join(backend.arch_list), "--profile", str(core.flags["profile"])]
+    _, _, revision = core.version.partition("+decoupled.")
+    options += ["--revision", revision] if revision else []
+    return options if backend.flags["flash"] else [*options, "--no-flash"]
+
+
+def _read_wheel(places: Places, stage: int) -> WheelManifest:
+    stamp = inputs.read_stamp(places.state / f"stage{stage}.json")
     assert stamp is not None
-    return [] if read_manifest(places.dist / stamp.wheel).flags["flash"] else ["--no-flash"]
+    return read_manifest(places.dist / stamp.wheel)
+
+
+def was_built_on_host(places: Places) -> bool:
+    """Return whether the machine's own toolchain built stage 2."""
+    return "this machine" in _read_wheel(places, 2).toolchain["inputs"]["unchecked"]
 
 
 def count_monolith(places: Places) -> int:
@@ -155,7 +172,7 @@ def count_monolith(places: Places) -> int:
     It has the same flags and is configured in the same root.
     """
     tree, ninja = places.tree.parent / "monolith", places.tree.parent / "monolith/build/build.ninja"
-    attention = "0" if _list_options(places) else "1"
+    attention = "1" if _read_wheel(places, 2).flags["flash"] else "0"
     given = {**MONOLITH, "USE_FLASH_ATTENTION": attention, "USE_MEM_EFF_ATTENTION": attention}
     configured = tree / "build" / "configured.json"
     if not (ninja.exists() and configured.exists() and json.loads(configured.read_text()) == given):
@@ -183,7 +200,10 @@ def measure_build(release: str, monolith: bool, clean: list[int]) -> dict[str, A
     if not all((places.state / f"stage{stage}.json").exists() for stage in (1, 2)):
         print(f"skipped: no finished build of both stages; nox -s build-{release} makes one (hours)")
         return None
-    flags = _list_options(places)
+    if was_built_on_host(places):
+        print("skipped: built by this machine's own toolchain, and the figures are of the Debian root")
+        return None
+    flags = list_options(places)
     stamps = {stage: inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)}
     objects = {stage: stamp.objects for stage, stamp in stamps.items() if stamp}
     run_decouple("build", release, "--env", "rootfs", *flags)
