@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import tomllib
 from collections import defaultdict
 from pathlib import Path
 
@@ -59,6 +60,15 @@ def test_every_data_file_is_named_by_who_reads_it() -> None:
         assert any(path.name in text for other, text in texts.items() if other != path), path
     for pattern in listed:
         assert any(path.match(pattern) for path in files), pattern
+
+
+def test_every_data_file_is_in_a_plain_install_too() -> None:
+    """``pip install -e`` takes them from the checkout; without ``-e`` portable builds lacked their CMake files."""
+    tools = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    package = PROJECT / PACKAGE
+    packed = {path for pattern in tools["setuptools"]["package-data"]["decouple"] for path in package.glob(pattern)}
+    files = (path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    assert [path for path in files if path.suffix != ".py" and path not in packed] == []
 
 
 def test_a_made_up_macro_is_one_name_in_one_file(tmp_path: Path) -> None:
