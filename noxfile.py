@@ -235,11 +235,21 @@ SLOWEST = ("--durations", "20")
 WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadfile")
 
 
+def run_pytest(session: nox.Session, *folders: str) -> None:
+    """Run pytest with the arguments after ``--``, on ``folders`` where these name no file or folder.
+
+    Without one pytest would take ``testpaths``, which are other sessions' tests too: `-k` alone chose among those.
+    """
+    words = [word.partition("::")[0] for word in session.posargs]
+    named = any((ROOT / word).exists() for word in words if "/" in word or word == "tests")
+    arguments = session.posargs if named else [*session.posargs, *folders]
+    session.run(str(make_environment(session, "dev") / "pytest"), *SLOWEST, *WORKERS, *arguments, external=True)
+
+
 @nox.session(venv_backend="none")
 def tests(session: nox.Session) -> None:
     """Run the quick tests on all cores; after -- any pytest arguments."""
-    paths = session.posargs or ["tests/unit", "tests/fault"]
-    session.run(str(make_environment(session, "dev") / "pytest"), *SLOWEST, *WORKERS, *paths, external=True)
+    run_pytest(session, "tests/unit", "tests/fault")
 
 
 @nox.session(name="tests-real", venv_backend="none")
@@ -248,8 +258,7 @@ def tests_real(session: nox.Session) -> None:
 
     The source is fetched once and cached.
     """
-    paths = session.posargs or ["tests/real"]
-    session.run(str(make_environment(session, "dev") / "pytest"), *SLOWEST, *WORKERS, *paths, external=True)
+    run_pytest(session, "tests/real")
 
 
 @nox.session(name="tests-contract", venv_backend="none")
@@ -262,8 +271,7 @@ def tests_contract(session: nox.Session) -> None:
     folder = ROOT / ".nox" / "pytest-contract"  # pytest keeps the last three runs there, as it does elsewhere
     folder.mkdir(parents=True, exist_ok=True)
     session.env["PYTEST_DEBUG_TEMPROOT"] = str(folder)
-    paths = session.posargs or ["tests/contract"]
-    session.run(str(make_environment(session, "dev") / "pytest"), *SLOWEST, *WORKERS, *paths, external=True)
+    run_pytest(session, "tests/contract")
 
 
 @nox.session(venv_backend="none", default=False)

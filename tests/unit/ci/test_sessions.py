@@ -49,14 +49,15 @@ make_environment = lambda session, extra="": ROOT
 """
 
 
-def run_bench(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run the session with a ``python`` that only prints its arguments, in a checkout made in ``folder``."""
-    for name in ("scripts", "series", "ci", "pyproject.toml"):
-        (folder / name).symlink_to(ROOT / name)
+def run_session(name: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the session, in a checkout in ``folder``, with a ``python`` and a ``pytest`` that only print arguments."""
+    for linked in ("scripts", "series", "ci", "pyproject.toml", "tests"):
+        (folder / linked).symlink_to(ROOT / linked)
     (folder / "noxfile.py").write_text((ROOT / "noxfile.py").read_text(encoding="utf-8") + NO_ENVIRONMENT)
-    (folder / "python").write_text('#!/bin/sh\necho "measures $*"\n')
-    (folder / "python").chmod(0o755)
-    command = [sys.executable, "-m", "nox", "-s", "bench", "--", *words]
+    for program in ("python", "pytest"):
+        (folder / program).write_text('#!/bin/sh\necho "measures $*"\n')
+        (folder / program).chmod(0o755)
+    command = [sys.executable, "-m", "nox", "-s", name, "--", *words]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True)
 
 
@@ -69,16 +70,35 @@ def test_a_bench_that_does_not_exist_is_told_and_nothing_is_measured(
     tmp_path: Path, words: list[str], unknown: str
 ) -> None:
     """The session was successful, and had measured nothing, or without the option."""
-    done = run_bench(tmp_path, *words)
+    done = run_session("bench", tmp_path, *words)
     assert done.returncode == 1 and "measures" not in done.stdout
     assert f"no bench {unknown}; there are " in done.stderr and ", startup." in done.stderr
 
 
 def test_the_benches_that_are_named_are_run(tmp_path: Path) -> None:
-    done = run_bench(tmp_path, "startup", "census")
+    done = run_session("bench", tmp_path, "startup", "census")
     assert done.returncode == 0, done.stderr
     started = [Path(line.split()[1]).name for line in done.stdout.splitlines()]
     assert started == ["startup.py", "census.py"]
+
+
+@pytest.mark.parametrize(
+    ("words", "taken"),
+    [
+        ([], ["tests/real"]),
+        (["-k", "docs"], ["-k", "docs", "tests/real"]),
+        (["tests/real/test_later.py::test_a", "-x"], ["tests/real/test_later.py::test_a", "-x"]),
+    ],
+    ids=["nothing", "an option alone", "a test"],
+)
+def test_a_session_of_tests_takes_its_own_where_none_is_named(
+    tmp_path: Path, words: list[str], taken: list[str]
+) -> None:
+    """With `-k` alone pytest chose among the quick tests and the contract's, and none of tests/real was run."""
+    done = run_session("tests-real", tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    assert line.split()[-len(taken) :] == taken and line.count("tests/") == 1
 
 
 #: Appended to noxfile.py: a session that runs a script of what the checkout depends on, as lint runs ruff.
