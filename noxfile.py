@@ -236,9 +236,10 @@ WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadfile")
 
 
 def run_pytest(session: nox.Session, *folders: str) -> None:
-    """Run pytest with the arguments after ``--``, on ``folders`` where these name no file or folder.
+    """Run pytest with the arguments after ``--``.
 
-    Without one pytest would take ``testpaths``, which are other sessions' tests too: `-k` alone chose among those.
+    Where these name no file or folder it runs on ``folders``: without one pytest would take ``testpaths``, which are
+    other sessions' tests, too, and `-k` alone chose among those.
     """
     words = [word.partition("::")[0] for word in session.posargs]
     named = any((ROOT / word).exists() for word in words if "/" in word or word == "tests")

@@ -144,7 +144,7 @@ def time_clean_build(places: Places, stage: int) -> dict[str, Any]:
 
 
 def list_options(places: Places) -> list[str]:
-    """Return the options of the wheels that were built, so that the next build makes the same.
+    """Return the options of the wheels that were built: the next build is the same.
 
     Without them a build for another architecture would be compiled again, for hours, and replaced.
     """

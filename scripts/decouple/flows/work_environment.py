@@ -187,9 +187,9 @@ def prepare_tree_and_root(
 
 
 def _refuse_without_debian(work: WorkRequest) -> None:
-    """Raise UsageError where a Debian root would be made for a release of which Debian has no source.
+    """Raise UsageError where Debian has no source of a release for its root.
 
-    That is before gigabytes are fetched for it.
+    That is before gigabytes are fetched for that root.
     """
     if work.env == portable_environment.KIND or work.release not in Checkout(work.project).list_manifest_releases():
         return
