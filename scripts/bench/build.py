@@ -163,7 +163,8 @@ def _read_wheel(places: Places, stage: int) -> WheelManifest:
 
 def was_built_on_host(places: Places) -> bool:
     """Return whether the machine's own toolchain built stage 2."""
-    return "this machine" in _read_wheel(places, 2).toolchain["inputs"]["unchecked"]
+    unchecked: list[str] = _read_wheel(places, 2).toolchain["inputs"]["unchecked"]
+    return "this machine" in unchecked
 
 
 def count_monolith(places: Places) -> int:
