@@ -285,7 +285,9 @@ def test_what_is_published_is_what_the_jobs_that_make_wheels_hand_over() -> None
 
 def test_gitlabs_last_job_installs_what_its_commands_need() -> None:
     """Without the extra the first of them ends with "cryptography is not installed"."""
-    for line in hosts.make_gitlab_pipeline(ci_jobs.expand_matrix())["publish"]["script"]:  # type: ignore[index]
+    lines = hosts.make_gitlab_pipeline(ci_jobs.expand_matrix())["publish"]["script"]  # type: ignore[index]
+    assert lines
+    for line in lines:
         words = shlex.split(line)
         assert words[:3] == ["pipx", "run", "--spec"]
         assert words[3] == f".[{EXTRAS[words[5]]}]", line

@@ -88,7 +88,7 @@ def test_every_source_of_a_stand_in_is_among_them(kit: vendor.Kit, rocm: Path) -
 
 @pytest.mark.slow
 @pytest.mark.tools("c++")
-@pytest.mark.parametrize("compiler", find_compilers())
+@pytest.mark.parametrize("compiler", find_compilers() or ["c++"])  # the mark above says that there is none
 def test_without_a_warning(compiler: str, kit: vendor.Kit, rocm: Path) -> None:
     def complaint(source: Source) -> str:
         path, flags = source

@@ -181,7 +181,9 @@ def test_a_wheel_of_nvidias_has_no_name_for_the_linker(world: Path) -> None:
 
 def test_a_definition_of_one_source_is_added_and_replaces_none() -> None:
     # Module.cpp had USE_CUSPARSELT, and lost it where CUDA_ARCH_FLAGS was set: torch._C._cusparselt was gone.
-    for file in sorted(CMAKE.rglob("*.cmake")):
+    files = sorted(CMAKE.rglob("*.cmake"))
+    assert files
+    for file in files:
         text = file.read_text()
         assert not re.search(r"set_source_files_properties\([^)]*COMPILE_DEFINITIONS", text), (
             f"{file.name}: set_property(SOURCE … APPEND PROPERTY COMPILE_DEFINITIONS …) keeps what others have set"
