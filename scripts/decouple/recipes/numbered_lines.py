@@ -10,7 +10,8 @@ from msgspec import Struct
 from decouple.syntax.preprocessor import blank_comments, find_branches, parse_directives
 
 _CONDITIONAL = re.compile(r"\s*#\s*(?:if|ifn?def|elif|elifn?def|else|endif)\b")
-_WORD = re.compile(r"\w\w")
+_WORD = re.compile(r"\w")
+_COMMENT = re.compile(r"^[^\S\n]*#.*$", re.MULTILINE)
 _ELSE = re.compile(r"[\s{}]*else[\s{]*$")
 _CPP = re.compile(r"\.(?:c|cc|cpp|cu|cuh|h|hpp)$")
 
@@ -30,7 +31,7 @@ def number_lines(text: str) -> list[Line]:
 def find_telling_lines(text: str, path: str) -> set[int]:
     """Return numbers of lines other than blanks, brackets, conditionals, comments."""
     is_cpp = _CPP.search(path) is not None
-    plain = blank_comments(text) if is_cpp else re.sub(r"(?m)^\s*#.*$", "", text)
+    plain = blank_comments(text) if is_cpp else _COMMENT.sub("", text)
     branches = find_branches(list(parse_directives(text)), text.count("\n") + 1) if is_cpp else []
     ends = [end for branch in branches for end in ((branch.line, branch.end_line), (branch.end, branch.last_line))]
     continued = {number for first, last in ends for number in range(first, last)}

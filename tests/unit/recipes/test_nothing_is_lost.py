@@ -134,6 +134,40 @@ def test_comments_brackets_and_conditionals_may_go(tmp_path: Path) -> None:
     make_texts(recipe(tmp_path), {"bindings.cpp": said}.get)
 
 
+CMAKE = """\
+project(x)
+
+# one
+
+# two
+
+# three
+if(USE_CUDA)
+  add_subdirectory(cuda)
+endif()
+"""
+WITHOUT_CUDA = """\
+schema = 1
+id = "bindings"
+
+[[edit]]
+file = "CMakeLists.txt"
+at = [{ guard = "USE_CUDA" }]
+put = ""
+"""
+
+
+def test_comments_below_empty_lines_hide_no_line_of_a_build_file(tmp_path: Path) -> None:
+    with pytest.raises(LostTextError, match=r"line 9: add_subdirectory\(cuda\)"):
+        make_texts(recipe(tmp_path, WITHOUT_CUDA), {"CMakeLists.txt": CMAKE}.get)
+
+
+def test_a_statement_of_single_letters_is_not_lost(tmp_path: Path) -> None:
+    short = BINDINGS.replace("}\n", "#ifdef USE_NCCL\n  i = j;\n#endif\n}\n")
+    with pytest.raises(LostTextError, match="i = j;"):
+        make_texts(recipe(tmp_path), {"bindings.cpp": short}.get)
+
+
 def test_a_condition_may_go_with_all_of_its_lines(tmp_path: Path) -> None:
     said = BINDINGS.replace("#ifdef USE_NCCL\n  module", "#if defined(USE_NCCL) && \\\n    defined(USE_C10D)\n  module")
     made = make_texts(recipe(tmp_path), {"bindings.cpp": said}.get)
