@@ -15,7 +15,7 @@ from msgspec import Struct
 from decouple.recipes.file_text import decode_text, encode_text
 from decouple.recipes.model import RecipeError, Selector
 from decouple.syntax.build_lists import read_cmake
-from decouple.syntax.conditions import list_macro_names
+from decouple.syntax.conditions import Macros, evaluate_condition, list_macro_names
 from decouple.syntax.preprocessor import Branch, find_branches, parse_directives
 
 _CMAKE = re.compile(r"(?:\.cmake(?:\.in)?|CMakeLists\.txt)$")
@@ -136,10 +136,17 @@ def _find_guards(text: str, path: str, step: Selector) -> Iterator[LineRange]:
 def _find_branches(text: str, path: str, step: Selector) -> Iterator[LineRange]:
     for group in group_branches(text):
         for branch in group:
-            if step.branch in list_macro_names(branch.own) and not re.search(
-                rf"(!|\bnot\b)\s*(defined\s*\(?\s*)?{step.branch}\b", branch.own
-            ):
+            if step.branch in list_macro_names(branch.own) and not _is_without(branch.own, step.branch):
                 yield LineRange(branch.end_line, branch.end - 1)
+
+
+def _is_without(condition: str, macro: str) -> bool:
+    """Say whether what ``condition`` guards needs no ``macro`` to be compiled.
+
+    ``A || B`` may be compiled for either: it counts as one with each.
+    """
+    without = evaluate_condition(condition, Macros(undefined=frozenset((macro,))))
+    return without is True or (without is None and evaluate_condition(condition, Macros({macro: 1})) is False)
 
 
 def group_branches(text: str) -> list[list[Branch]]:

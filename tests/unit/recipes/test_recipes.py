@@ -110,7 +110,17 @@ def test_lines_may_be_added_anywhere_around_what_is_found(tmp_path: Path) -> Non
     )
 
 
-@pytest.mark.parametrize("without", ["ifndef A", "if !defined(A)", "if not defined(A)", "if B and not defined (A)"])
+@pytest.mark.parametrize(
+    "without",
+    [
+        "ifndef A",
+        "if !defined(A)",
+        "if not defined(A)",
+        "if B and not defined (A)",
+        "if !A",
+        "if !(defined(A) && B >= 2)",
+    ],
+)
 def test_a_branch_without_the_macro_is_not_the_macros(without: str) -> None:
     text = f"#{without}\nx\n#elif defined(A) or B\ny\n#endif\n"
     assert find_ranges(text, "a.cpp", [Selector(branch="A")]) == [LineRange(3, 4)]
