@@ -149,7 +149,7 @@ def _run_step(request: RebaseRequest, listener: Listener, heard: Callable[[Rebas
     waiting = rebase_state.load_state(state_file)
     if waiting is None or request.report:
         waiting = _start_rebase(request, listener)
-    elif request.releases:
+    elif not request.step:
         raise UsageError(
             f"a rebase from {waiting.old} to {waiting.new} is under way",
             next_step="`decouple rebase --continue` goes on with it, `decouple rebase --abort` gives it up, "

@@ -583,6 +583,19 @@ def test_abort_and_restart(project: Project, capsys: pytest.CaptureFixture[str])
     assert project.series == []
 
 
+def test_a_call_without_a_step_settles_and_forgets_nothing(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conflict_in_b(project)
+    assert project.begin() == 1
+    (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "both\n"}))
+    project.git("add", "b")
+    assert project.decouple() == 2
+    assert "`decouple rebase --continue` goes on with it" in capsys.readouterr().err
+    assert project.again("--continue") == 0
+    assert "+both" in (project.root / "patches/1.1/0002-second.patch").read_text()
+
+
 @pytest.mark.parametrize("step", ["--continue", "--skip"])
 def test_a_patch_that_the_series_no_longer_lists_is_not_settled(
     project: Project, capsys: pytest.CaptureFixture[str], step: str
