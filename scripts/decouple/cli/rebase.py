@@ -133,7 +133,7 @@ def _refuse_unread_options(arguments: argparse.Namespace) -> None:
 
 def _tell_written(project: Path, result: RebaseResult, listener: Listener) -> None:
     assert result.series
-    count, release = len(result.written) - 1, result.release
+    count, release = len(result.series.bodies), result.release
     listener.say(f"\nwrote {count} patches and series/{release}: {len(result.series.lines)} patches in all")
     if result.resolutions:
         listener.say(f"resolutions are kept in {result.resolutions.relative_to(project)}; commit them with the series")

@@ -136,8 +136,7 @@ def _carry_series(request: ApplyRequest, listener: Listener) -> tuple[Path, ...]
     manifest = read_manifest(project, release, request.source)
     if manifest and not (checkout.rebase / "state.json").exists():  # one that waits has its own; carry says so
         write_atomically(checkout.locate_draft_manifest(release), render_manifest(manifest))
-    written = carry_series(request, request.command, listener)
-    return (checkout.locate_manifest(release), *written) if manifest else written
+    return carry_series(request, request.command, listener)
 
 
 def _apply_patches(request: ApplyRequest, listener: Listener) -> AppliedSeries:

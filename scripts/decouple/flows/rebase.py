@@ -310,10 +310,6 @@ def _continue_rebase(
         )
     new_series.check_series(work.repository, work.sides, outcome, new_series.read_patches(project, made))
     written = new_series.write_series(project, waiting.new, made, old=waiting.old)
-    if (
-        manifest := Checkout(project).locate_draft_manifest(waiting.new)
-    ).is_file():  # it belongs to a series from now on
-        manifest.replace(Checkout(project).locate_manifest(waiting.new))
     if following := waiting.next_leg:
         following.save(state_file)  # so that the way goes on from there whatever ends this run
     else:

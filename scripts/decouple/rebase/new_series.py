@@ -114,19 +114,23 @@ def check_series(repository: Repository, sides: ReleasePair, outcome: RebaseOutc
 def write_series(project: Path, release: str, series: NewSeries, *, old: str) -> list[Path]:
     """Write the new series; the series file comes last.
 
-    So a kill leaves no series that names a missing patch; what fails leaves the files as they were. Returns the paths
-    written. Raises UsageError when ``series/<release>`` exists already.
+    So a kill leaves no series that names a missing patch, or has no manifest where one was read off its tree; what
+    fails leaves the files as they were. Returns the paths written. Raises UsageError when another
+    ``series/<release>`` exists already; the same one was written by a run that was killed behind it.
     """
-    target = Checkout(project).locate_series(release)
-    if target.exists():
-        raise UsageError(f"{target} exists", next_step="delete it (git keeps it) to rebase anew, or rebase from it")
+    checkout = Checkout(project)
+    target, draft = checkout.locate_series(release), checkout.locate_draft_manifest(release)
     head = f"# PyTorch {release}: carried from {old} by `decouple rebase`; quilt syntax, paths relative to patches/\n"
     if series.made_on:
         measured = series.likeness or "its distance to the official wheel was not measured"
         head += f"{MADE_ON}{series.made_on}: {measured}\n"
-    texts = {Checkout(project).patches / name: body for name, body in series.bodies}
+    texts = {checkout.patches / name: body for name, body in series.bodies}
+    if draft.is_file() and not checkout.locate_manifest(release).is_file():
+        texts[checkout.locate_manifest(release)] = draft.read_bytes()
     texts[target] = (head + "".join(f"{line}\n" for line in series.lines)).encode()
     before = {path: path.read_bytes() for path in texts if path.is_file()}
+    if target.exists() and before != texts:
+        raise UsageError(f"{target} exists", next_step="delete it (git keeps it) to rebase anew, or rebase from it")
     written: list[Path] = []
     try:
         for path, text in texts.items():
@@ -135,4 +139,5 @@ def write_series(project: Path, release: str, series: NewSeries, *, old: str) ->
     except BaseException:
         restore_files(written, before)
         raise
+    draft.unlink(missing_ok=True)  # it belongs to a series from now on
     return written

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.patch.parse import Patch
 from decouple.rebase import new_series
@@ -106,3 +107,12 @@ def test_a_series_that_is_made_anew_leaves_the_bodies_that_a_later_one_lists(pro
     project.upstream("1.1", {"b": longer})
     assert project.begin() == 0
     assert project.series == [first, second, third], "the same body has the same name"
+
+
+def test_a_manifest_that_is_there_is_not_replaced_by_one_that_was_read_off_a_tree(tmp_path: Path) -> None:
+    filled = tmp_path / "series/1.1.toml"
+    for path, text in ((filled, "filled\n"), (Checkout(tmp_path).locate_draft_manifest("1.1"), "read off a tree\n")):
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    new_series.write_series(tmp_path, "1.1", NewSeries((), ()), old="1.0")
+    assert filled.read_text() == "filled\n"

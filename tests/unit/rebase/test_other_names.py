@@ -19,7 +19,7 @@ from decouple.upstream.manifests import load_release
 from decouple.upstream.official_text import measure_likeness
 from decouple.upstream.unpublished_manifest import make_candidate_tag
 from tests.unit.rebase.releases import numbered
-from tests.unit.rebase.test_session import Project, conflict_in_b, project
+from tests.unit.rebase.test_session import Killed, Project, conflict_in_b, kill_behind_series, project
 
 __all__ = ["project"]
 ROOT = Path(__file__).parents[3]
@@ -127,6 +127,20 @@ def test_a_release_that_is_not_out_is_read_off_a_tree_of_its_version(project: Pr
     whole = ["--git", tree.as_uri(), "--ref", "HEAD", "--write"]
     assert main(["manifest", "fill", "1.2", *whole]) == 0
     assert load_release(project.root, "1.2").commit == git(tree, "rev-parse", "HEAD")
+
+
+def test_a_kill_behind_a_series_leaves_one_that_has_its_manifest(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write("third_device/README", "laid over the tree\n")
+    project.upstream("1.1", {"version.txt": "1.1.0a0\n", **dict.fromkeys("abc", numbered(1, 60))})
+    project.give_from_source()
+    words = ["apply", "acme-1.1", "--source", str(project.sources["1.1"])]
+    with monkeypatch.context() as at_work, pytest.raises(Killed):
+        kill_behind_series(at_work)
+        main(words)
+    assert "acme-1.1" in Checkout(project.root).list_releases()
+    assert main(words) == 0
 
 
 @pytest.mark.parametrize("words", [["apply", "1.3", "--source"], ["manifest", "fill", "1.3", "--write", "--tree"]])

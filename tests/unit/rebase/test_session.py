@@ -12,9 +12,10 @@ import pytest
 from msgspec import structs
 
 from decouple.base.errors import DecoupleError
+from decouple.base.files import write_atomically
 from decouple.base.git import Repository
 from decouple.cli import main
-from decouple.rebase import rebase_state
+from decouple.rebase import new_series, rebase_state
 from decouple.rebase.carry import Step
 from decouple.rebase.series_carry import RebaseWork
 from decouple.relocate.plan import Move, Plan
@@ -141,6 +142,18 @@ class Killed(BaseException):
 
 def killed(*_: object, **__: object) -> None:
     raise Killed
+
+
+def kill_behind_series(at_work: pytest.MonkeyPatch) -> None:
+    """Kill the run as soon as the series file is written: nothing behind it is done, nothing is tidied up."""
+
+    def write(path: Path, data: bytes) -> None:
+        write_atomically(path, data)
+        if path.parent.name == "series" and not path.name.endswith(".toml"):
+            raise Killed
+
+    at_work.setattr(new_series, "write_atomically", write)
+    at_work.setattr(new_series, "restore_files", lambda *_: None)
 
 
 def test_what_was_settled_outlives_a_kill_of_the_run_that_goes_on(

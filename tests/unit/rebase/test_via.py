@@ -19,7 +19,7 @@ from decouple.rebase.series_carry import RebaseOutcome, RebaseWork
 from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.unit.rebase.releases import numbered
-from tests.unit.rebase.test_session import Project
+from tests.unit.rebase.test_session import Killed, Project, kill_behind_series
 from tests.unit.rebase.test_session import project as two_releases
 
 __all__ = ["two_releases"]
@@ -113,6 +113,22 @@ def test_a_kill_behind_a_series_between_loses_nothing_of_the_way(
     assert project.decouple("--continue") == 0
     assert names(project, "1.2") == ("1.0/0001-first.patch", "1.1/0002-second.patch", "1.0/0003-third.patch")
     assert not (project.root / "build/rebase/state.json").exists()
+
+
+def test_a_kill_between_a_series_and_the_state_of_its_way_loses_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.upstream("1.1", {"a": numbered(1, 60, {10: "upstream\n"})})
+    project.upstream("1.2", {"a": numbered(1, 60, {10: "upstream\n"})})
+    assert carry(project, via(project)) == 1
+    (project.root / "build/rebase/src/a").write_text(numbered(1, 60, {10: "both\n"}))
+    project.git("add", "a")
+    with monkeypatch.context() as at_work, pytest.raises(Killed):
+        kill_behind_series(at_work)
+        project.decouple("--continue")
+    assert names(project, "1.1")
+    assert project.decouple("--continue") == 0
+    assert names(project, "1.2") == ("1.1/0001-first.patch", "1.1/0002-second.patch", "1.0/0003-third.patch")
 
 
 def test_a_relative_way_is_gone_on_with_from_the_folder_of_the_conflict(
