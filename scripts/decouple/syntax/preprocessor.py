@@ -15,15 +15,16 @@ from decouple.syntax.conditions import Macros, evaluate_condition
 # A quote behind a digit is a digit separator (1'000), not a character. Runs are possessive (++): `re` keeps what it may
 # try again, 100 bytes and more for each character of a line.
 _HIDING = re.compile(
-    r"""//(?:[^\n\\]++|\\.|\\\n)*+"""
+    r"""//(?:[^\n\\]++|\\\r\n|\\.)*+"""
     r"""|/\*.*?(?:\*/|\Z)"""
     r"""|R"(?P<tag>[^()\\\s"]{0,16})\(.*?\)(?P=tag)\""""
-    r"""|"(?:[^"\\\n]++|\\.|\\\n)*+\""""
+    r"""|"(?:[^"\\\n]++|\\\r\n|\\.)*+\""""
     r"""|'(?<![0-9a-fA-F]')(?:[^'\\\n]++|\\.)++'""",
     re.DOTALL,
 )
 _NOT_NEWLINE = re.compile(r"[^\n]")
-_REST = re.compile(r"(?:[^\n\\]++|\\\n|\\.)*+")
+_SPLICE = re.compile(r"\\\r?\n")
+_REST = re.compile(rf"(?:[^\n\\]++|{_SPLICE.pattern}|\\.)*+")
 # Begins with a literal as well; whether only blanks stand in front of it on its line is asked afterwards.
 _DIRECTIVE = re.compile(rf"#[ \t]*(?P<word>[a-z_]+)\b(?P<rest>{_REST.pattern})")
 
@@ -120,7 +121,7 @@ def parse_directives(text: str, spans: Spans | None = None) -> Iterator[Directiv
             rest = blank_comments(rest)
         line += text.count("\n", counted, start)
         counted = start
-        yield Directive(match["word"], rest.replace("\\\n", " ").strip(), line, line + text.count("\n", start, at))
+        yield Directive(match["word"], _SPLICE.sub(" ", rest).strip(), line, line + text.count("\n", start, at))
 
 
 def _find_spans_to_last_comment(text: str) -> Iterator[tuple[int, int]]:

@@ -89,6 +89,14 @@ def test_a_directive_goes_on_behind_a_comment_of_several_lines() -> None:
     ]
 
 
+def test_a_line_that_ends_in_cr_lf_goes_on_as_others_do() -> None:
+    text = "// why \\\r\n#if 0 */\r\n#if A || \\\r\n    B\r\nx\r\n#endif\r\n"
+    assert [(d.word, d.rest.split(), d.line, d.end_line) for d in parse_directives(text)] == [
+        ("if", ["A", "||", "B"], 3, 4),
+        ("endif", [], 6, 6),
+    ]
+
+
 def test_branches_of_a_nested_conditional() -> None:
     text = "#ifdef USE_CUDA\na\n#  if N > 1\nb\n#  endif\n#elif defined(USE_ROCM)\nc\n#else\nd\n#endif\n"
     found = find_branches(list(parse_directives(text)), 10)
