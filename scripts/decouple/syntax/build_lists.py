@@ -49,6 +49,10 @@ def read_bzl(path: Path) -> dict[str, list[str]]:
             value = _evaluate_list(statement.value, lists)
             if value is not None:
                 lists[statement.targets[0].id] = value
+        elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+            more = _evaluate_list(statement.value, lists)
+            if more is not None:
+                lists[statement.target.id] = [*lists.get(statement.target.id, ()), *more]
     return lists
 
 
@@ -179,7 +183,7 @@ class CMakeLists:
     def _run_command(self, command: CMakeCommand, folder: str) -> None:
         words = command.arguments
         if command.name == "file" and len(words) > 2 and words[0] in ("GLOB", "GLOB_RECURSE"):
-            patterns = [posixpath.normpath(posixpath.join(folder, word)) for word in words[2:]]
+            patterns = [self._resolve_path(word, folder) for word in words[2:]]
             if words[0] == "GLOB_RECURSE":
                 patterns = [posixpath.join(posixpath.dirname(p), "**", posixpath.basename(p)) for p in patterns]
             for pattern in patterns:
@@ -211,10 +215,14 @@ class CMakeLists:
             if whole:
                 yield from self._values.get(whole[1], ())
                 continue
-            text = word.replace("${CMAKE_CURRENT_SOURCE_DIR}", folder)
-            text = _REFERENCE.sub(lambda match: self.ROOTS.get(match[1], match[0]), text)
-            is_relative = text == word or "${CMAKE_CURRENT_SOURCE_DIR}" in word
-            base = folder if is_relative and not text.startswith(folder + "/") else "."
-            path = posixpath.normpath(posixpath.join(base, text))
+            path = self._resolve_path(word, folder)
             if path in self._present:
                 yield path
+
+    def _resolve_path(self, word: str, folder: str) -> str:
+        """Return what a CMake file in ``folder`` means by ``word``, relative to the tree."""
+        text = word.replace("${CMAKE_CURRENT_SOURCE_DIR}", folder)
+        text = _REFERENCE.sub(lambda match: self.ROOTS.get(match[1], match[0]), text)
+        is_relative = text == word or "${CMAKE_CURRENT_SOURCE_DIR}" in word
+        base = folder if is_relative and not text.startswith(folder + "/") else "."
+        return posixpath.normpath(posixpath.join(base, text))
