@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
@@ -35,7 +36,9 @@ from decouple.upstream.unpublished_manifest import describe_local, describe_repo
 
 NAME = "upstream-main"
 """What the tree is called while it is judged; no series of that name is written."""
-_LINE = re.compile(r":\d+: ")
+_LINE = re.compile(r":\d+(?=: )")
+_EXTENT = re.compile(r" \[\d+-\d+\]")
+"""From which line to which a branch goes, in the detail of a coupling."""
 
 
 class WatchRequest(Struct, frozen=True):
@@ -69,7 +72,9 @@ class WatchState(Struct, frozen=True):
     sources: tuple[str, ...] = ()
     """CUDA files that no rule places, units and lists of stage 2 that do not agree."""
     couplings: tuple[str, ...] = ()
-    """What in the core needs CUDA at compile time after the series."""
+    """What in the core needs CUDA at compile time after the series; one that stands twice is there twice."""
+    unasked: tuple[str, ...] = ()
+    """What could not be asked of the tree: "couplings", a submodule. The last that was known stands for it."""
 
 
 class WatchResult(Struct, frozen=True):
@@ -109,13 +114,18 @@ def watch_upstream(request: WatchRequest, listener: Listener = QUIET) -> WatchRe
             verdict = judge_trees(request.project, old, tree, applied, request.also, listener)
     finally:
         checkout.locate_draft_manifest(NAME).unlink(missing_ok=True)
+    unasked = {entry.partition(": ")[0] for entry in verdict.unasked}
+    seen: SeriesVerdict | WatchState = verdict
+    if before and "couplings" in unasked:  # of the rest nothing is known then, either
+        seen, unasked = before, unasked | set(before.unasked)
     now = WatchState(
         series=old,
         version=manifest.version,
         commit=manifest.commit,
         patches={PurePosixPath(item.name).name: item.verdict.value for item in outcome.carried},
-        sources=tuple(sorted(set(verdict.sources))),
-        couplings=tuple(sorted({_LINE.sub(": ", item, count=1) for item in verdict.couplings})),
+        sources=tuple(sorted(set(seen.sources))),
+        couplings=tuple(sorted(_EXTENT.sub("", _LINE.sub("", item, count=1)) for item in seen.couplings)),
+        unasked=tuple(sorted(unasked)),
     )
     changes = _find_changes(before, now)
     described = f"{manifest.version}, commit {manifest.commit[:12]}" if manifest.commit else manifest.version
@@ -156,8 +166,11 @@ def _find_changes(before: WatchState | None, now: WatchState) -> tuple[str, ...]
         ("source", before.sources, now.sources),
         ("coupling", before.couplings, now.couplings),
     ):
-        lines += [f"new {title}: {entry}" for entry in there if entry not in was_there]
-        lines += [f"no more a {title}: {entry}" for entry in was_there if entry not in there]
+        new, gone = Counter(there) - Counter(was_there), Counter(was_there) - Counter(there)
+        lines += [f"new {title}: {entry}" for entry in new.elements()]
+        lines += [f"no more a {title}: {entry}" for entry in gone.elements()]
+    lines += [f"not asked any more: {entry}" for entry in now.unasked if entry not in before.unasked]
+    lines += [f"asked again: {entry}" for entry in before.unasked if entry not in now.unasked]
     return tuple(lines)
 
 

@@ -63,6 +63,26 @@ def test_a_new_coupling_and_a_file_that_no_rule_places_are_named(project: Projec
     assert look(project).changes == ()
 
 
+def test_a_branch_of_a_macro_is_known_by_its_condition(project: Project) -> None:
+    """Its place is none of that: a line above it is no change, and the same one a second time is."""
+    look(project)
+    guarded = (project.sources["1.1"] / "torch/csrc/planted_macro.cpp").read_text()
+    project.upstream("1.1", {"torch/csrc/planted_macro.cpp": "// a line above\n" + guarded})
+    assert look(project).changes == ()
+    project.upstream("1.1", {"torch/csrc/planted_macro.cpp": guarded * 2})
+    (new,) = look(project).changes
+    assert new.startswith("new coupling: torch/csrc/planted_macro.cpp: macro USE_CUDA")
+
+
+def test_a_census_that_cannot_be_taken_is_a_change_and_takes_no_coupling_away(project: Project) -> None:
+    known = look(project).now.couplings
+    assert known
+    project.upstream("1.1", {"build_variables.bzl": "sources = [\n"})
+    found = look(project)
+    assert found.changes == ("not asked any more: couplings",)
+    assert found.now.couplings == known
+
+
 def test_nothing_is_written_but_the_state(project: Project) -> None:
     before = sorted(path for path in project.root.rglob("*") if "build" not in path.parts)
     look(project)
