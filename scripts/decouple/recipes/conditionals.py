@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from decouple.recipes.numbered_lines import Line
 from decouple.recipes.places import group_branches
 from decouple.syntax.conditions import Macros, evaluate_condition, list_macro_names
-from decouple.syntax.preprocessor import Branch
+from decouple.syntax.preprocessor import Branch, parse_directives
 
 _ELIF = re.compile(r"(#[ \t]*)el(?=if)")
 
@@ -34,6 +34,19 @@ def settle_lines(lines: Sequence[Line], *, define: Sequence[str] = (), undefine:
                 break
         else:
             return left
+
+
+def find_unpaired_line(text: str) -> int:
+    """Find the line (from 1) of a directive without its ``#if`` or ``#endif``; else 0."""
+    opened: list[int] = []
+    for directive in parse_directives(text):
+        if directive.word in ("if", "ifdef", "ifndef"):
+            opened.append(directive.line)
+        elif directive.word in ("elif", "elifdef", "elifndef", "else", "endif") and not opened:
+            return directive.line
+        elif directive.word == "endif":
+            opened.pop()
+    return opened[-1] if opened else 0
 
 
 def _find_kept_lines(

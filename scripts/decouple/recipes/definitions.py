@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from decouple.base.python_text import parse_python
+from decouple.recipes.file_text import is_cpp
 from decouple.recipes.places import parse_definitions
 
 if TYPE_CHECKING:
     import tree_sitter
 
-_CPP = re.compile(r"\.(?:c|cc|cpp|cu|cuh|h|hpp)$")
 _SCOPES = {"namespace_definition", "class_specifier", "struct_specifier"}
 
 
@@ -25,7 +24,7 @@ def find_signatures(text: str, path: str) -> dict[str, list[int]]:
     signatures: dict[str, list[int]] = {}
     pairs = (
         _find_cpp_functions(text)
-        if _CPP.search(path)
+        if is_cpp(path)
         else _find_python_functions(text)
         if path.endswith((".py", ".pyi"))
         else ()

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 _KEPT = "surrogateescape"
+_CPP = re.compile(r"\.(?:c|cc|cpp|cu|cuh|h|hpp)$")
+
+
+def is_cpp(path: str) -> bool:
+    """Say whether a file is of C, C++ or CUDA by its name."""
+    return _CPP.search(path) is not None
 
 
 def decode_text(data: bytes) -> str:

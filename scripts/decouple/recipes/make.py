@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 
 from decouple.base.checkout import make_version_key
-from decouple.recipes.conditionals import settle_lines
-from decouple.recipes.file_text import make_readable
+from decouple.recipes.conditionals import find_unpaired_line, settle_lines
+from decouple.recipes.file_text import is_cpp, make_readable
 from decouple.recipes.model import Edit, LostTextError, NewFile, Recipe, RecipeError, Selector, TextMove, UpstreamSign
 from decouple.recipes.numbered_lines import Line, find_covered_lines, find_telling_lines, number_lines
 from decouple.recipes.places import LineRange, count_places, find_ranges
@@ -96,6 +96,7 @@ class _RecipeRun:
                 self._faults.append(_make_no_edit_error(self.recipe, name))
         if not self._faults and self.recipe.has_edits and not (made and self._acted):
             self._faults.append(_make_no_change_error(self.recipe))
+        self._faults += self._find_unpaired_lines(made)
         if faults := [*self._faults, *([] if self._faults else self._find_lost_lines())]:
             raise _join_errors(faults)
         return made
@@ -193,6 +194,16 @@ class _RecipeRun:
         if gone:
             self._gone.setdefault(path, set()).update(gone - set(find_covered_lines(before, explained)))
 
+    def _find_unpaired_lines(self, made: Mapping[str, str]) -> list[RecipeError]:
+        """Return one error for each file whose conditionals pair no more."""
+        return [
+            _make_unpaired_line_error(self.recipe, path, line)
+            for path, text in made.items()
+            if is_cpp(path)
+            and (line := find_unpaired_line(text))
+            and not find_unpaired_line(self._before.get(path, ""))
+        ]
+
     def _find_lost_lines(self) -> list[RecipeError]:
         """Return one error for each file that loses lines which say something."""
         came: dict[str, set[int]] = {}
@@ -257,6 +268,14 @@ def _make_no_edit_error(recipe: Recipe, name: str) -> RecipeError:
         next_step=f"see what upstream made of it, then add an edit with either = {name!r} to "
         f"series/recipes/{recipe.id}.toml",
         path=edits[0].file,
+    )
+
+
+def _make_unpaired_line_error(recipe: Recipe, path: str, line: int) -> RecipeError:
+    return RecipeError(
+        f"{path}: the conditional in line {line} of what the recipe {recipe.id} makes has no end or no begin",
+        next_step=f"see what upstream made of it, then narrow the patterns in series/recipes/{recipe.id}.toml",
+        path=path,
     )
 
 

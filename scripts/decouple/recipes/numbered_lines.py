@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from decouple.recipes.file_text import is_cpp
 from decouple.syntax.preprocessor import blank_comments, find_branches, parse_directives
 
 _CONDITIONAL = re.compile(r"\s*#\s*(?:if|ifn?def|elif|elifn?def|else|endif)\b")
 _WORD = re.compile(r"\w")
 _COMMENT = re.compile(r"^[^\S\n]*#.*$", re.MULTILINE)
 _ELSE = re.compile(r"[\s{}]*else[\s{]*$")
-_CPP = re.compile(r"\.(?:c|cc|cpp|cu|cuh|h|hpp)$")
 
 
 class Line(Struct, frozen=True):
@@ -30,9 +30,9 @@ def number_lines(text: str) -> list[Line]:
 
 def find_telling_lines(text: str, path: str) -> set[int]:
     """Return numbers of lines other than blanks, brackets, conditionals, comments."""
-    is_cpp = _CPP.search(path) is not None
-    plain = blank_comments(text) if is_cpp else _COMMENT.sub("", text)
-    branches = find_branches(list(parse_directives(text)), text.count("\n") + 1) if is_cpp else []
+    of_cpp = is_cpp(path)
+    plain = blank_comments(text) if of_cpp else _COMMENT.sub("", text)
+    branches = find_branches(list(parse_directives(text)), text.count("\n") + 1) if of_cpp else []
     ends = [end for branch in branches for end in ((branch.line, branch.end_line), (branch.end, branch.last_line))]
     continued = {number for first, last in ends for number in range(first, last)}
     return {

@@ -145,6 +145,16 @@ def test_a_replacement_that_finds_nothing_is_an_error(tmp_path: Path) -> None:
         make_texts(recipe(tmp_path), {"storage.cpp": other}.get)
 
 
+def test_a_pattern_that_takes_the_end_of_another_conditional_stops(tmp_path: Path) -> None:
+    edit = "at = [{ function = 'f' }]\nreplace = [['^#ifdef A\\n', ''], ['^#endif\\n(?=  return)', '']]\n"
+    made = recipe(tmp_path, f'schema = 1\nid = "storage"\n\n[[edit]]\nfile = "a.cpp"\n{edit}')
+    text = "int f() {\n#ifdef A\n  a();\n#endif\n  return 1;\n}\n"
+    assert make_texts(made, {"a.cpp": text}.get) == {"a.cpp": "int f() {\n  a();\n  return 1;\n}\n"}
+    later = text.replace("  return", "#ifdef B\n  b();\n#endif\n  return")
+    with pytest.raises(RecipeError, match=r"a\.cpp: the conditional in line 3 "):
+        make_texts(made, {"a.cpp": later}.get)
+
+
 def test_a_file_that_only_a_later_release_has_may_be_missing(tmp_path: Path) -> None:
     edit = '[[edit]]\nfile = "later.cpp"\nat = [{ line = "cuda" }]\nwhere = [{ line = "cuda" }]\nput = ""\n'
     made = recipe(tmp_path, f"{RECIPE}\n{edit}")
