@@ -38,11 +38,14 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def run_bisect(arguments: argparse.Namespace) -> int:
     """Search and print; always return 1: a bad patch was found, or an error."""
     words: list[str] = arguments.oracle  # argparse leaves all behind the release to it, our own options too
-    at = words.index("--") if "--" in words else len(words) if words[:1] and words[0].startswith("-") else 0
+    at = 0
+    if words[:1] and words[0].startswith("-"):  # a "--" behind the command's name is the command's own
+        at = words.index("--") if "--" in words else len(words)
     late = argparse.ArgumentParser(prog="decouple bisect RELEASE", add_help=False)
     _add_options(late)
     late.parse_args(words[:at], namespace=arguments)
-    request = make_request(BisectRequest, arguments, command=words[at:][1:] if "--" in words else words[at:])
+    command = words[at + 1 :] if words[at : at + 1] == ["--"] else words[at:]
+    request = make_request(BisectRequest, arguments, command=command)
     culprit = find_culprit(request, output.make_listener(for_program=True))
     print(f"{culprit.first_bad} breaks it ({culprit.looked_at} trees looked at): {culprit.said}")
     return CHECK_FAILED

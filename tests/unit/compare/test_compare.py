@@ -80,6 +80,17 @@ def test_bisect_finds_the_patch_and_leaves_the_stack_as_it_was(world: World) -> 
         assert stack.applied == ("2.6/0001-move.patch", "2.6/0002-edit.patch")
 
 
+def test_a_command_may_have_two_hyphens_of_its_own(
+    world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What stood between the two was taken for options of decouple's."""
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(world.project))
+    assert main(["bisect", "2.6", "--env", "host", "--", "grep", "-q", "--", "line 9$", "torch/core.txt"]) == 1
+    assert capfd.readouterr().out.startswith("2.6/0003-other.patch breaks it")
+    assert main(["bisect", "2.6", "--", "grep", "-q", "--", "line 9$", "torch/core.txt"]) == 1
+    assert capfd.readouterr().out.startswith("2.6/0003-other.patch breaks it")
+
+
 def test_a_command_that_fails_on_the_pristine_tree_blames_no_patch(world: World) -> None:
     with Stack.open(world.places) as stack:
         with pytest.raises(DecoupleError, match="pristine tree fails"):
