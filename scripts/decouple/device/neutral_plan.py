@@ -33,6 +33,10 @@ _HANDLES = ("cuda_stream", "cuda_event")
 """What a stream and an event of torch.cuda have, and none of torch's."""
 _NAMES = {"cuda", "is_cuda", "cudnn", "CUDA", "nccl"}
 _NUMBER = m.Integer() | m.UnaryOperation(m.Minus(), m.Integer())
+_A_NUMBER = m.Integer() | m.Call(
+    func=m.Name("int") | m.Name("len") | m.Attribute(attr=m.Name("current_device_index") | m.Name("get_rank"))
+)
+"""What is a number and no text of one, whatever else the program says."""
 _OF_A_NUMBER = m.Call(args=[m.Arg(value=_NUMBER | m.Name("None"), keyword=None, star="")])
 _NO_DEVICE = m.Arg(value=m.Name("None"), keyword=None) | m.Arg(value=m.Name("None"), keyword=m.Name("device"))
 _SUSPECT = re.compile(r"\bcuda\b|\bcudnn\b|\bnccl\b|\bCUDA\b")
@@ -251,7 +255,7 @@ class ChangePlan:
             kind = f"{self._accelerator}.type"
             if isinstance(string, cst.FormattedString):
                 exact = len(string.parts) == 2 and m.matches(string.parts[0], m.FormattedStringText("cuda:"))
-                if exact and isinstance(string.parts[1], cst.FormattedStringExpression) and not type_only:
+                if exact and m.matches(string.parts[1], m.FormattedStringExpression(equal=None)) and not type_only:
                     self._settle(string, change=self._change_formatted)
                     self._settled.add(string.parts[0])
                 continue
@@ -262,8 +266,11 @@ class ChangePlan:
                 self._settle(string, kind if type_only or bare or string is not node else self._accelerator)
 
     def _change_formatted(self, made: Any) -> Any:
-        """``f"cuda:{rank}"``."""
-        return cst.Call(cst.parse_expression(f"{self._torch}.device"), [cst.Arg(made.parts[1].expression)])
+        """``f"cuda:{rank}"``, where ``rank`` may be a text: ``os.environ["LOCAL_RANK"]``."""
+        number = made.parts[1].expression
+        if not m.matches(number, _A_NUMBER):
+            number = cst.Call(cst.Name("int"), [cst.Arg(number)])
+        return cst.Call(cst.parse_expression(f"{self._torch}.device"), [cst.Arg(number)])
 
     def _plan_backend(self, node: Any) -> None:
         for string in _list_strings(node):
