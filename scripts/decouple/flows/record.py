@@ -84,8 +84,11 @@ def record_series(request: RecordRequest) -> RecordResult:
     proven: dict[str, tuple[Level, str]] = {}
     refuted: set[str] = set()
     sources = {}
+    looked = []
     for name, opened, under in _open_sources(request, manifest, series):
-        sources[name] = opened.published or opened.described
+        looked.append(name)
+        if not opened.partial:  # of a wheel no verdict on the tree comes: it lacks what most patches change
+            sources[name] = opened.published or opened.described
         verdicts = check.check_series(series, opened.source, under=under, partial=opened.partial)
         for verdict in verdicts:
             applies[verdict.patch.name][name] = verdict.status.value
@@ -106,7 +109,7 @@ def record_series(request: RecordRequest) -> RecordResult:
     if census:
         status.update_status(path, census=census)
     complete_history(project, release)
-    return RecordResult(path, tuple(sources), applies)
+    return RecordResult(path, tuple(looked), applies)
 
 
 def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, int]]:
@@ -190,7 +193,8 @@ def _open_sources(
         check.list_wanted_paths(series),
         request.offline,
     )
-    found = [("pristine", *open_named_source(project, release, request.source, wanted, offline=offline))]
+    opened, under = open_named_source(project, release, request.source, wanted, offline=offline)
+    found = [(opened.described if opened.partial else "pristine", opened, under)]
     if request.source == "auto" and manifest.find_source("debian"):
         found.append(
             ("debian", *open_named_source(project, release, "auto", wanted, offline=offline, debian_patches=True))

@@ -82,16 +82,19 @@ def test_a_weaker_look_at_the_same_series_takes_no_proof_away(world: World) -> N
     assert read_proof(world).level == "not proven"
 
 
-def test_a_wheel_takes_no_proof_of_what_it_does_not_show_away(world: World) -> None:
-    """Whatever C++ a patch changes is in no wheel: such a patch was "not proven" from then on."""
+def test_a_wheel_takes_nothing_of_what_it_does_not_show_away(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever C++ a patch changes is in no wheel: such a patch was "not proven", and failed on the pristine tree."""
     world.patch("0002-bind", {"torch/csrc/bind.cpp": "int bound, more;\n"})
-    record(world)
+    before = record(world)
     prove(world, "configured")
     wheel = world.project.parent / "torch-2.6.0-cp312-cp312-linux_x86_64.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("torch/core.py", LINES)
         archive.writestr("torch-2.6.0.dist-info/RECORD", "")
+    capsys.readouterr()
     assert main(["record", "2.6", "--source", f"local:{wheel}"]) != 0
+    assert f"1 of 2 patches apply to wheel {wheel.name}" in capsys.readouterr().out
+    assert status.read_status(status.locate_status(world.project, "2.6")).applies == before
     assert [read_proof(world, name).level for name in ("0001-ask", "0002-bind")] == ["configured", "configured"]
 
 
