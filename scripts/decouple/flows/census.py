@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -86,6 +86,8 @@ def take_census(request: CensusRequest, listener: Listener = QUIET) -> CensusRes
         raise UsageError(f"{applied}: no such tree", next_step=mend)
     more = additions.load_additions(request.also) if request.also else additions.TaxonomyAdditions()
     rules = more.extend_rules(load_rules())
+    counts_applied = not request.before and applied.is_dir()
+    edits = _find_removals(project, release) if counts_applied else {}  # before minutes of counting
     tree = pristine_tree.fetch_tree(request, listener)
     plan = make_plan(tree, rules, strict=False)
     if plan.unplaced:
@@ -94,10 +96,8 @@ def take_census(request: CensusRequest, listener: Listener = QUIET) -> CensusRes
     before = _scan_tree(request, make_context(tree, rules, plan.mapping, plan.stage1), words, listener)
     after: list[Census] | list[None] = [None] * len(words)
     series = None
-    edits: Mapping[str, Sequence[Removal]] = {}
-    if not request.before and applied.is_dir():
+    if counts_applied:
         after = _scan_tree(request, make_context(applied, rules, plan.mapping, applied=True), words, listener)
-        edits = _find_removals(project, release)
         series = _read_applied_digest(applied)
     pairs = zip(before, after, strict=True)
     return CensusResult(tuple(compare_censuses(release, first, second, edits) for first, second in pairs), series)

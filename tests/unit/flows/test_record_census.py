@@ -57,6 +57,15 @@ def test_the_count_of_this_series_is_recorded(world: World) -> None:
     assert known.census == status.CensusSection(1, 0, {"rocm": status.VendorCouplings(0, 0)})
 
 
+def test_a_patch_that_cannot_be_read_is_told_before_the_count(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """`decouple new` leaves an empty one; both trees were counted first, which takes minutes."""
+    (world.project / "patches/2.6/0001-cut.patch").write_text("no diff\n")
+    tree = str(world.project.parent / "source")
+    assert main(["census", "2.6", "--tree", tree, "--after"]) == 1
+    said = capsys.readouterr().err
+    assert "0001-cut.patch" in said and "findings" not in said
+
+
 @pytest.mark.parametrize(
     ("key", "other", "told"),
     [
