@@ -41,7 +41,7 @@ class RunRecord(Struct, frozen=True):
 def read_report(folder: Path) -> RunRecord:
     """Read the run whose ``contract.json`` is in ``folder``.
 
-    Raises UsageError when there is none.
+    Raises UsageError when there is none, and where pytest ended for another reason than failed tests.
     """
     path = folder / "contract.json"
     try:
@@ -50,7 +50,8 @@ def read_report(folder: Path) -> RunRecord:
         gaps = [item["number"] for item in document["items"] if item["status"] == "upstream gap"]
         untried = [item["number"] for item in document["items"] if item["status"] == "missing" and not item["tests"]]
         items = {status: count for status, count in document["counts"].items() if count}
-        return RunRecord(
+        code = int(document.get("exit_status", 0))  # reports of an earlier version of the contract have none
+        run = RunRecord(
             document["device"], document["torch"], items, dict(Counter(tests.values())), tuple(gaps), tuple(untried)
         )
     except (OSError, ValueError, LookupError, TypeError) as error:
@@ -58,6 +59,12 @@ def read_report(folder: Path) -> RunRecord:
             f"{path}: not a report of the contract ({error})",
             next_step="name the folder that the contract wrote its report to",
         ) from None
+    if code and not (code == 1 and run.tests.get("failed")):
+        raise UsageError(
+            f"{path}: pytest ended that run with exit status {code}, so it is no whole one",
+            next_step="read what pytest said, and run the contract again",
+        )
+    return run
 
 
 def record_run(project: Path, folder: Path) -> Path:

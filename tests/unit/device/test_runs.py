@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -61,6 +62,15 @@ def test_a_run_of_a_part_is_not_kept(tmp_path: Path) -> None:
     (tmp_path / runs.FOLDER / "2.6.0.json").write_text("{}")
     with pytest.raises(DecoupleError, match=r"2\.6\.0\.json"):
         runs.read_runs(tmp_path)
+
+
+def test_a_run_that_pytest_broke_off_is_not_kept(tmp_path: Path) -> None:
+    """Ctrl-C leaves a report in which each item may have a test that passed."""
+    path = report(tmp_path / "report", "2.6.0", ["supported", "broken"]) / "contract.json"
+    for code, kept in ((1, True), (2, False), (3, False)):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "exit_status": code}))
+        with contextlib.nullcontext() if kept else pytest.raises(UsageError, match=f"exit status {code}"):
+            runs.record_run(tmp_path, path.parent)
 
 
 def test_the_page_shows_what_was_kept() -> None:

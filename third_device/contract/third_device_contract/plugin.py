@@ -118,7 +118,7 @@ def _reason(result: pytest.TestReport) -> str:
     return ""
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     outcomes = config.stash[_outcomes]
     if not outcomes.seen:
         return
@@ -128,7 +128,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(line)
     folder: Path | None = config.getoption("--contract-report")
     if folder:
-        for path in report.write(outcomes, name, folder):
+        for path in report.write(outcomes, name, folder, int(exitstatus)):
             terminalreporter.write_line(f"written: {path}")
 
 

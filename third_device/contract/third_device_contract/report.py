@@ -116,10 +116,10 @@ def _counts(outcomes: Outcomes) -> dict[str, int]:
     return {status: statuses.count(status) for status in _SIGNS}
 
 
-def write(outcomes: Outcomes, device: str, folder: Path) -> list[Path]:
+def write(outcomes: Outcomes, device: str, folder: Path, exit_status: int = 0) -> list[Path]:
     """Write ``contract.json`` and ``contract.html`` into ``folder``.
 
-    Returns both paths. Raises OSError.
+    ``exit_status`` is pytest's: one that was interrupted has tried a part. Returns both paths. Raises OSError.
     """
     import torch
 
@@ -127,6 +127,7 @@ def write(outcomes: Outcomes, device: str, folder: Path) -> list[Path]:
     document = {
         "device": device,
         "torch": torch.__version__,
+        "exit_status": exit_status,
         "counts": _counts(outcomes),
         "items": [
             {
