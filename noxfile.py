@@ -115,11 +115,12 @@ def make_environment(session: nox.Session, extra: str = "") -> Path:
         with hold_lock(lock, lambda: refuse_emptying(session)):
             shutil.rmtree(VENV)  # and the stamps
     IN_USE.enter_context(hold_lock(lock, lambda: session.log(f"waits: another session empties {VENV}"), shared=True))
-    if not stamp.exists() or stamp.read_text() != key:
-        session.run(*PYTHON, "-m", "virtualenv", "-q", str(VENV), external=True, silent=True)
-        pip = [str(binaries / "python"), "-P", "-m", "pip", "install", "-q", "-c", str(CONSTRAINTS)]
-        session.run(*pip, "-e", wanted, external=True)
-        stamp.write_text(key)
+    with hold_lock(VENV.with_suffix(".install"), lambda: session.log(f"waits: another session installs into {VENV}")):
+        if not stamp.exists() or stamp.read_text() != key:
+            session.run(*PYTHON, "-m", "virtualenv", "-q", str(VENV), external=True, silent=True)
+            pip = [str(binaries / "python"), "-P", "-m", "pip", "install", "-q", "-c", str(CONSTRAINTS)]
+            session.run(*pip, "-e", wanted, external=True)
+            stamp.write_text(key)
     return binaries
 
 

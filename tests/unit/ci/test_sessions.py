@@ -159,6 +159,17 @@ def test_a_checkout_that_was_renamed_gets_its_environment_anew(checkout: Path) -
         assert "it is linted" in done.stdout
 
 
+def test_two_sessions_install_one_after_the_other(checkout: Path) -> None:
+    """Two terminals of a new checkout wrote the same environment at once: pip went away under the other's pip."""
+    command = [sys.executable, "-m", "nox", "-s", "run_linter"]
+    with hold_lock(checkout / ".nox/decouple.install"):
+        other = subprocess.Popen(command, cwd=checkout, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        assert other.stderr
+        assert any("waits: another session installs" in line for line in other.stderr)
+        assert not (checkout / ".nox/decouple").exists()
+    assert "successful" in other.communicate()[1] and other.returncode == 0
+
+
 def test_an_environment_stays_while_a_session_works_in_it(checkout: Path) -> None:
     """A build of hours runs there, and starts its Python again and again: "git pull", "nox -s lint" took it away."""
     assert run_linter(checkout).returncode == 0
