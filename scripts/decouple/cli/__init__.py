@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from decouple import __version__
 from decouple.base.errors import UsageError
 from decouple.cli.last_resort import run_to_end
-from decouple.cli.menu import EXTRAS, FORMER, GROUPS, VERBS
+from decouple.cli.menu import EXTRAS, FORMER, GROUPS, VERBS, skip_verbose
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -119,20 +119,20 @@ def parse_words(words: Sequence[str]) -> argparse.Namespace:
     argparse takes a list of words in one run only. Those after an option (`new 2.6 -m TITLE NAME`) belong to the same
     list, which a command names as the default ``rest``.
     """
-    before = [word for word in words[:1] if word in ("-v", "--verbose")]
-    words = words[len(before) :]
+    typed = words
+    words = skip_verbose(typed)
     if words and words[0] not in VERBS and not words[0].startswith("-"):
         raise _explain_unknown(words[0])
     if words[:1] == ["upstream"] and words[1:2] not in (["patch"], ["watch"], ["-h"], ["--help"]):
-        typed = " ".join(["decouple upstream patch", *words[1:]])  # what earlier versions did without a word
-        raise UsageError("upstream: `patch` or `watch` of it?", next_step=f"`{typed}`")
+        meant = " ".join(["decouple upstream patch", *words[1:]])  # what earlier versions did without a word
+        raise UsageError("upstream: `patch` or `watch` of it?", next_step=f"`{meant}`")
     known = build_parser(words)
     arguments, left = known.parse_known_args(words)
     if left and ("rest" not in arguments or any(word.startswith("-") for word in left)):
         known.error(f"unrecognized arguments: {' '.join(left)}")
     if left:
         getattr(arguments, arguments.rest).extend(left)
-    if before:
+    if len(words) < len(typed):
         arguments.show_commands = True
     return arguments
 

@@ -11,7 +11,7 @@ import argparse
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from decouple.cli.menu import VERBS
+from decouple.cli.menu import VERBS, skip_verbose
 
 _ALTERNATIVE = re.compile(r",? or (?=\S)|; ")
 #: A command that is named in full; its options are its own.
@@ -34,7 +34,7 @@ def select_fitting(
     >>> select_fitting("try again later, or another --source", ["apply"], build_parser)
     'try again later, or another --source'
     """
-    words = words[1:] if words[:1] in (["-v"], ["--verbose"]) else words
+    words = skip_verbose(words)
     if not words or words[0] not in VERBS:
         return next_step
     if _TO_FILL_IN.search(next_step) and (release := _find_release(words, parser)):

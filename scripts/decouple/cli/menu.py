@@ -5,6 +5,8 @@ A verb is one row here and ``register`` of its module, which adds its parser. Th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 #: Verb -> its module in ``decouple.cli``, and its line of ``--help``, in that order: from source to patches, to other
 #: releases, to wheels, to backends.
 VERBS: dict[str, tuple[str, str]] = {
@@ -110,3 +112,10 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("other releases", ("forecast", "manifest", "upstream")),
     ("devices", ("new-device", "contract", "neutral")),
 )
+
+
+def skip_verbose(words: Sequence[str]) -> Sequence[str]:
+    """Return the words of a command line from its verb on: ``-v`` may go before it."""
+    while words and words[0] in ("-v", "-vv", "--verbose"):
+        words = words[1:]
+    return words

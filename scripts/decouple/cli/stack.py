@@ -26,7 +26,7 @@ def _parse_amount(arguments: argparse.Namespace, words: list[str]) -> str | int 
         return None
     if not words:
         return 1
-    return int(words[0]) if words[0].isdigit() and len(words[0]) < 4 else words[0]
+    return int(words[0]) if words[0].isascii() and words[0].isdigit() and len(words[0]) < 4 else words[0]
 
 
 def _run_push(arguments: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from decouple.base.errors import CHECK_FAILED, OK
+from decouple.base.errors import CHECK_FAILED, OK, UsageError
 from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.cli.source_word import add_source_option
@@ -78,6 +78,9 @@ def _run_patch(arguments: argparse.Namespace) -> int:
 
 def _run_watch(arguments: argparse.Namespace) -> int:
     """Judge and print; 1 when something changed."""
+    for option in ("url", "ref"):
+        if arguments.source and getattr(arguments, option):
+            raise UsageError(f"--{option}: --source names the tree itself", next_step="leave one of the two out")
     result = watch_upstream(make_request(WatchRequest, arguments), output.make_listener())
     if arguments.report:
         print("\n".join(result.changes) or "nothing changed")

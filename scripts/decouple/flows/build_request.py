@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
 from decouple.base.paths import find_cache
+from decouple.base.untrusted_input import is_count
 from decouple.build import object_times, root_description, rootfs, settings, toolchain, toolkits
 from decouple.build.environment import Places, find_other_tree, holds_other_objects
 from decouple.build.estimate import (
@@ -245,14 +246,14 @@ def settle_choices(request: BuildRequest) -> Choices:
         )
     _check_kernels(request)
     cuda = _choose_cuda(request)
-    most = os.environ.get("MAX_JOBS", "")
+    most = os.environ.get("MAX_JOBS")
     return Choices(
         profile=request.profile,
         core=request.against,
         kernels=request.kind,
         archs=archs,
         flash=request.flash,
-        jobs=request.jobs or (int(most) if most.isdigit() else None),
+        jobs=request.jobs or (int(most) if is_count(most) else None),
         slice=request.part,
         revision=request.revision,
         python=request.python,

@@ -52,6 +52,11 @@ def check_series(request: CheckRequest, listener: Listener = QUIET) -> SeriesChe
     release = _choose_series(request)
     if release != request.release:
         listener.say(f"series: {request.release} has none of its own; judged is the one of {release}")
+    if request.under and not (request.under / "series").is_file():
+        raise UsageError(
+            f"--under {request.under}: no file series in it",
+            next_step="name a folder with patches and their series, as `decouple export FOLDER` writes one",
+        )
     series = judging.load_series(request.project, release)
     under = read_series(request.under) if request.under else []
     workshop = PatchRemaker.of_project(request.project)

@@ -57,6 +57,11 @@ def read_facts(request: FactsRequest, listener: Listener = QUIET) -> FactsResult
             f"{release} is out: only published files may describe it",
             next_step=f"decouple manifest fill {release} reads it off PyPI; call the tree by another name",
         )
+    if request.tree and (request.url or request.ref):
+        option = "--git" if request.url else "--ref"
+        raise UsageError(f"{option}: the facts are read off --tree", next_step="leave one of the two out")
+    if request.ref and not request.url and is_released(release):
+        raise UsageError(f"--ref: {release} is read off published files", next_step="leave it out, or name --git URL")
     if request.tree:
         filled = FillResult(describe_tree(release, request.tree.resolve()), ())
     elif request.url or not is_released(release):

@@ -76,6 +76,8 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
 
     Raises DecoupleError where a torch cannot be asked, or is of another release; UsageError.
     """
+    if request.jobs is not None and request.jobs < 1:
+        raise UsageError(f"--jobs {request.jobs}: at least one", next_step="--jobs 1, or leave it out")
     if request.record and (request.python or request.against != PYPI):
         raise UsageError(
             "--record: recorded is how the wheels of a build compare with the official one",

@@ -76,6 +76,8 @@ def check_units(request: UnitsRequest, listener: Listener = QUIET) -> UnitsRun:
     """
     if request.jobs < 1:
         raise UsageError(f"--jobs {request.jobs}: at least one", next_step="--jobs 1, or leave it out")
+    if request.count is not None and request.count < 1:
+        raise UsageError(f"--count {request.count}: at least one", next_step="--count 60, or leave it out")
     places = request.places
     units = choose_units(read_units(places.stage1 / "compile_commands.json"), request.count, first=TOUCHED)
     places.create_folders()

@@ -11,6 +11,7 @@ decouple.base.errors.UsageError: ...dist/2.6: nothing built yet (nox -s build-2.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -228,6 +229,8 @@ def run_smoke(request: SmokeRequest, listener: Listener = QUIET, heard: Heard = 
 
     Its machine code is compared with the official wheel's. Raises DecoupleError when the time is over.
     """
+    if not 0 < request.minutes < math.inf:  # a clock that is set to 0 never rings
+        raise UsageError(f"--minutes {request.minutes:g}: a time from above 0", next_step="--minutes 40")
     work = BuildRequest(
         request.project, request.release, request.env, request.tree,
         stage=2, core="stock", archs=request.archs, flash=False, part="runtime", jobs=request.jobs,

@@ -47,8 +47,24 @@ LINES = {
     "rebase --abort --format json": "--format",
     "rebase 2.15 --reason words": "--reason",
     "rebase 2.15 --report --replace": "--replace",
+    "manifest fill 2.6 --ref main": "--ref",
+    "manifest fill mine-2.7 --tree /none --ref main": "--ref",
+    "manifest fill mine-2.7 --tree /none --git https://127.0.0.1:9/x.git": "--git",
+    "upstream watch --source /none --ref main": "--ref",
     "parity 2.6 --against /none --wheels /none": "--wheels /none",
     "parity 2.6 --python /none --kernels official": "--kernels official",
+}
+
+
+#: what is typed -> the value that says nothing, or all of something that is not there
+VALUES = {
+    "parity 2.6 --jobs -1": "--jobs -1",
+    "stages units 2.6 --count -1": "--count -1",
+    "kernels unpatched 2.6 --files 0": "--files 0",
+    "smoke 2.6 --minutes 0": "--minutes 0",
+    "smoke 2.6 --minutes nan": "--minutes nan",
+    "contract 2.6 --pytest='": "--pytest",
+    "check 2.6 --under /none": "--under /none",
 }
 
 
@@ -66,6 +82,13 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     monkeypatch.chdir(tmp_path)
     return tmp_path / "checkout"
+
+
+@pytest.mark.parametrize("line", VALUES)
+def test_a_value_that_cannot_be_is_refused(line: str, checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Some ended as a fault of decouple's own, and ``--minutes 0`` set no limit at all."""
+    assert main(line.split()) == 2
+    assert capsys.readouterr().err.startswith(f"decouple: {VALUES[line]}: ")
 
 
 @pytest.mark.parametrize("line", LINES)

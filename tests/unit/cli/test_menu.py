@@ -187,6 +187,12 @@ def test_the_table_of_providers_loads_no_reader_of_metadata() -> None:
     assert done.stdout == "set()\n"
 
 
+@pytest.mark.parametrize("before", [["-vv"], ["-v", "-v"], ["--verbose", "-v"]])
+def test_an_option_before_the_verb_may_be_said_twice(before: list[str]) -> None:
+    """The verb was then looked for in a parser without any."""
+    assert parse_words([*before, "status", "2.6"]).show_commands
+
+
 def test_words_around_an_option_belong_together(capsys: pytest.CaptureFixture[str]) -> None:
     """argparse itself takes them in one run only, and called NAME of `new 2.6 -m TITLE NAME` unrecognized."""
     assert parse_words(["new", "2.6", "-m", "A title", "NAME"]).words == ["2.6", "NAME"]
