@@ -36,7 +36,7 @@ def run_lint(arguments: argparse.Namespace) -> int:
             print(f"{code:{width}}  {meaning}")
         return OK
     project = find_project()
-    report = lint_series(project, arguments.release, partial(is_explained, load_recipes(project)))
+    report = lint_series(project, list(dict.fromkeys(arguments.release)), partial(is_explained, load_recipes(project)))
     print(_format_report(report, arguments.format), end="")
     return CHECK_FAILED if report.faults else OK
 

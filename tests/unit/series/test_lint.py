@@ -287,6 +287,8 @@ def test_the_command(checkout: Checkout, monkeypatch: pytest.MonkeyPatch, capsys
     checkout.put(good())
     assert cli.main(["lint"]) == 0
     assert capsys.readouterr().out == "1 patches of 1 series (2.6): no faults\n"
+    assert cli.main(["lint", "2.6", "2.6"]) == 0, "named twice"
+    assert capsys.readouterr().out == "1 patches of 1 series (2.6): no faults\n"
     checkout.put(good() + "junk: 100%\n")
     assert cli.main(["lint", "2.6"]) == 1
     assert capsys.readouterr().out.startswith("patches/2.6/0001-patch-1.patch:23: junk text behind the last diff: ")
