@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import CHECK_FAILED, OK
+from decouple.build import bare_systems
 from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.cli.verify import print_checks
@@ -45,6 +46,8 @@ def _add_wheels(subparsers: Any) -> None:
 
 def _run_wheels(arguments: argparse.Namespace) -> int:
     ok = True
+    for system in arguments.system:  # before an hour on the first of them
+        bare_systems.find_system(system)
     for system in arguments.system:
         results = tryout.try_wheels(
             make_request(tryout.TryoutRequest, arguments, system=system, tests=not arguments.no_tests),

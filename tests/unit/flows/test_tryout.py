@@ -13,6 +13,7 @@ from decouple.base.files import hold_lock
 from decouple.build import bare_systems, preflight
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import make_clean_environment
+from decouple.cli import main
 from decouple.flows.listener import Listener
 from decouple.flows.tryout import (
     BareSystem,
@@ -84,6 +85,15 @@ def test_a_wheel_for_every_python_fits_beside_one_for_this() -> None:
 def test_what_cannot_be_tried_is_said_before_anything_is_made(request_: TryoutRequest, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         try_wheels(request_)
+
+
+def test_every_system_is_known_before_the_first_is_tried(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An hour went by before the slip in the second name was told."""
+    monkeypatch.setattr("decouple.flows.tryout.try_wheels", lambda request, listener: pytest.fail(request.system))
+    assert main(["try", "wheels", "2.6", "debian-12", "debain-13"]) == 2
+    assert "debain-13: no such system" in capsys.readouterr().err
 
 
 SEEN = (CheckResult("import torch", True, "2.6.0"), CheckResult("pip check", False, "torch requires acme"))
