@@ -71,6 +71,23 @@ def test_what_somebody_wrote_into_the_cache_stays(source: Path, tmp_path: Path) 
     assert project.cache()["A_CHOICE"] == "by hand"
 
 
+def test_compilers_and_flags_that_cmake_reads_once(source: Path, tmp_path: Path) -> None:
+    """It keeps the first ones; told of another compiler by a definition, it drops all other definitions."""
+    other = program(tmp_path, "other-cc", 'exec cc "$@"')
+    environ = {name: value for name, value in os.environ.items() if name not in ("CC", "CFLAGS")}
+
+    def configure(**said: str) -> tuple[object, ...]:
+        project = WrappedCMake(source, tmp_path / "build", environ={**environ, **said})
+        project.configure({"A_CHOICE": "other"})
+        return tuple(project._read_cache()[name] for name in ("CMAKE_C_COMPILER", "CMAKE_C_FLAGS", "A_CHOICE"))
+
+    usual, *_ = configure()
+    assert configure(CFLAGS="-O1") == (usual, "-O1", "other")
+    assert configure(CC=other) == (other, "", "other")
+    assert configure() == (usual, "", "other")
+    assert configure(CMAKE_C_COMPILER=other) == (other, "", "other")
+
+
 def test_a_compiler_cache_that_is_refused_or_removed(source: Path, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,12 @@ _COMPILERS: dict[tuple[str, str], Sequence[str]] = {
     ("CMAKE_CXX_COMPILER", "CXX"): ("c++", "g++", "clang++"),
     ("CMAKE_CUDA_HOST_COMPILER", "CUDAHOSTCXX"): (),
 }
+#: compilers and their flags: CMake's cmake-env-variables(7), and the variables that those fill
+_READ_ONCE = (
+    *("ASM", "ASMFLAGS", "CC", "CFLAGS", "CUDAARCHS", "CUDACXX", "CUDAFLAGS", "CUDAHOSTCXX", "CXX", "CXXFLAGS", "FC"),
+    *("FFLAGS", "HIPCXX", "HIPFLAGS", "HIPHOSTCXX", "LDFLAGS"),
+)
+_GIVEN_ONCE = re.compile(r"CMAKE_(\w+_COMPILER|\w+_FLAGS_INIT|TOOLCHAIN_FILE)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,19 +129,14 @@ def _list_compilers(environ: Mapping[str, str], path: str) -> list[list[str]]:
     return found
 
 
-def change_linker(cache: Mapping[str, str], given: Mapping[str, str]) -> list[str]:
-    """Return what CMake must be told of the linker beside the definitions ``given``.
+def describe_read_once(environ: Mapping[str, str], given: Mapping[str, str]) -> str:
+    """Describe what CMake reads when it configures a directory first, and keeps.
 
-    CMake reads what `Features.definitions` says of it once, into variables where others' flags stand too: those stay.
+    It is in the environment, or in the definitions ``given``.
     """
-    made: list[str] = []
-    for flags in _LINKER_FLAGS:
-        before, now = cache.get(f"{flags}_INIT", ""), given.get(f"{flags}_INIT", "")
-        if before != now and flags in cache and flags not in given:
-            others = cache[flags].removeprefix(before).strip()
-            made += [f"-D{flags}={f'{now} {others}'.strip()}"] if others else ["-U", flags]
-            made += ["-U", f"{flags}_INIT"]
-    return made
+    named = {name: environ[name] for name in _READ_ONCE if environ.get(name)}
+    named |= {f"-D{name}": value for name, value in given.items() if _GIVEN_ONCE.fullmatch(name)}
+    return "\n".join(f"{name}={value}" for name, value in sorted(named.items()))
 
 
 def build_environment(environ: Mapping[str, str], base: Path) -> dict[str, str]:

@@ -26,6 +26,8 @@ REPORT = "wrapped_cmake.json"
 _STAMP = "wrapped_cmake.configured"
 _GIVEN = "wrapped_cmake.given"
 """The names that CMake was given definitions of."""
+_READ = "wrapped_cmake.read_once"
+"""A digest of what `features.describe_read_once` says of the cache."""
 _LONGEST_MESSAGE = 600
 """Characters of an error of CMake's: it may quote all that a compiler said, which the log has."""
 
@@ -87,7 +89,8 @@ class WrappedCMake:
 
         Other depths of the ninja pools alone are put into what CMake wrote.
         Returns whether it ran. A definition that an earlier run had, and this one has not, is taken back: CMake itself
-        would keep it. A build directory that was copied or moved here with its project is configured from nothing.
+        would keep it. A build directory that was copied or moved here with its project is configured from nothing, and
+        so is one of other compilers or flags of theirs.
         Raises WrappedCMakeError with CMake's first error.
         """
         if not self._cmake.has_ninja:
@@ -98,7 +101,8 @@ class WrappedCMake:
         pools = given.get("CMAKE_JOB_POOLS", "")
         stamp = self.build_dir / _STAMP
         cmake = self._find_program(self._cmake.command) or self._cmake.command  # what it writes calls it by its path
-        lasting = "\0".join([cmake, *arguments]).replace(pools, re.sub(r"=\d+", "", pools))
+        read_once = features.describe_read_once(self.environ, given)
+        lasting = "\0".join([cmake, read_once, *arguments]).replace(pools, re.sub(r"=\d+", "", pools))
         digest = hashlib.sha256(lasting.encode()).hexdigest()
         known = not always and stamp.exists() and stamp.read_text() == digest
         if known and (self.build_dir / "build.ninja").exists():
@@ -106,12 +110,11 @@ class WrappedCMake:
             return False
         self.build_dir.mkdir(parents=True, exist_ok=True)
         stamp.unlink(missing_ok=True)
-        self._forget_another_place()
+        self._forget_cache(hashlib.sha256(read_once.encode()).hexdigest())
         earlier = self._read_given()
         self._note_given({*earlier, *given})  # CMake keeps a definition also when it fails
         taken_back = [word for name in sorted(earlier - given.keys()) for word in ("-U", name)]
-        linker = features.change_linker(self._read_cache(), given)
-        self._run([self._cmake.command, *linker, *taken_back, *arguments])
+        self._run([self._cmake.command, *taken_back, *arguments])
         self._note_given(given)
         stamp.write_text(digest)
         return True
@@ -155,17 +158,21 @@ class WrappedCMake:
         if done.returncode:
             raise WrappedCMakeError(f"CMake: {_find_first_error(self.log, began)}", f"read {self.log}")
 
-    def _forget_another_place(self) -> None:
-        """Forget a cache whose directories are not these.
+    def _forget_cache(self, read_once: str) -> None:
+        """Forget a cache whose directories are not these, or of which CMake read something else once.
 
-        CMake refuses it and leaves it to the user to delete it.
+        CMake refuses the first and leaves it to the user to delete it. Of the second it keeps what it read; told of
+        another compiler by a definition, it deletes it by itself, and with it all other definitions.
         """
-        known = self._read_cache()
+        note, known = self.build_dir / _READ, self._read_cache()
         if known:
             places = [os.path.realpath(known.get(f"CMAKE_{name}", "/")) for name in ("HOME_DIRECTORY", "CACHEFILE_DIR")]
-            if places != [str(self.source_dir), str(self.build_dir)]:
+            before = note.read_text() if note.exists() else read_once  # of an earlier version, which did not note it
+            if places != [str(self.source_dir), str(self.build_dir)] or before != read_once:
                 (self.build_dir / "CMakeCache.txt").unlink()
                 shutil.rmtree(self.build_dir / "CMakeFiles", ignore_errors=True)
+        note.unlink(missing_ok=True)  # not through a link in its place
+        note.write_text(read_once)
 
     def cache(self) -> dict[str, Any]:
         """Read the variables of ``CMakeCache.txt``.
