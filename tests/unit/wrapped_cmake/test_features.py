@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from wrapped_cmake import Settings, WrappedCMakeError
+from wrapped_cmake import Settings, WrappedCMake, WrappedCMakeError
 from wrapped_cmake.features import build_environment, detect_features
 
 
@@ -66,6 +66,24 @@ def test_a_linker_that_a_compiler_does_not_know(tmp_path: Path, variable: str | 
         detect_features(Settings({**environ, "WRAPPED_CMAKE_LINKER": "mold"}))
     program(tmp_path, "ld.lld")
     assert detect_features(Settings(environ)).linker == "lld"
+
+
+def test_a_linker_that_a_compiler_of_a_definition_does_not_know(tmp_path: Path) -> None:
+    for name in ("mold", "cc", "c++", "cmake", "ninja"):
+        program(tmp_path, name)
+    old = program(tmp_path, "g++-11", GCC_11)
+    environ = {"PATH": str(tmp_path)}
+
+    def find_flag(definitions: dict[str, str], **said: str) -> str | None:
+        project = WrappedCMake(tmp_path, tmp_path / "build", environ={**environ, **said})
+        return project.definitions(definitions).get("CMAKE_EXE_LINKER_FLAGS_INIT")
+
+    assert find_flag({}) == "-fuse-ld=mold"
+    assert find_flag({"CMAKE_CXX_COMPILER:FILEPATH": old}) is None
+    assert find_flag({"CMAKE_CXX_COMPILER": f"{old};-m64"}) is None
+    assert find_flag({"CMAKE_CXX_COMPILER": "c++"}, CXX=old) == "-fuse-ld=mold"
+    assert find_flag({}, CMAKE_ARGS=f"-DCMAKE_CXX_COMPILER={old}") is None
+    assert find_flag({}, CMAKE_TOOLCHAIN_FILE="/opt/acme.cmake") is None, "nobody can ask its compilers"
 
 
 def test_two_build_directories_share_ccache_hits(tmp_path: Path) -> None:

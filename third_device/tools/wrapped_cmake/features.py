@@ -51,15 +51,16 @@ class Features:
         return {name: value for name, value in found.items() if not settings.environ.get(name)}
 
 
-def detect_features(settings: Settings) -> Features:
+def detect_features(settings: Settings, given: Mapping[str, str] | None = None) -> Features:
     """Look for a launcher on the PATH, and for a linker that the compilers know.
 
-    Raises WrappedCMakeError when one was asked for by name and is not there, or is not known.
+    Definitions that are ``given`` may name these, before the environment does. Raises WrappedCMakeError when one was
+    asked for by name and is not there, or is not known.
     """
     path = settings.environ.get("PATH", os.defpath)
     return Features(
         launcher=_choose_launcher(settings.text("WRAPPED_CMAKE_LAUNCHER") or "auto", path),
-        linker=_choose_linker(settings, path),
+        linker=_choose_linker(settings, {**settings.environ, **(given or {})}, path),
     )
 
 
@@ -76,8 +77,10 @@ def _choose_launcher(asked: str, path: str) -> str | None:
     return None
 
 
-def _choose_linker(settings: Settings, path: str) -> str | None:
+def _choose_linker(settings: Settings, named: Mapping[str, str], path: str) -> str | None:
     asked = settings.text("WRAPPED_CMAKE_LINKER") or "auto"
+    if asked == "auto" and named.get("CMAKE_TOOLCHAIN_FILE"):  # the file knows which compilers; nobody can ask them
+        return None
     if asked == "none" or "-fuse-ld=" in settings.environ.get("LDFLAGS", ""):
         return None
     if asked != "auto" and asked not in _LINKERS:
@@ -88,7 +91,7 @@ def _choose_linker(settings: Settings, path: str) -> str | None:
         program, flag = _LINKERS[name]
         if not shutil.which(program, path=path):
             continue
-        refused = _find_refusal(flag, settings.environ, path)
+        refused = _find_refusal(flag, settings.environ, _list_compilers(named, path))
         if refused is None:
             return flag
         if asked != "auto":
@@ -100,12 +103,12 @@ def _choose_linker(settings: Settings, path: str) -> str | None:
     return None
 
 
-def _find_refusal(linker: str, environ: Mapping[str, str], path: str) -> str | None:
+def _find_refusal(linker: str, environ: Mapping[str, str], compilers: Sequence[Sequence[str]]) -> str | None:
     """Return what a compiler says against ``-fuse-ld=``; None where all take it.
 
     GCC knows mold from 12.1 on.
     """
-    for compiler in _list_compilers(environ, path):
+    for compiler in compilers:
         command = [*compiler, f"-fuse-ld={linker}", "-Wl,--version"]
         done = subprocess.run(
             command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
@@ -115,15 +118,16 @@ def _find_refusal(linker: str, environ: Mapping[str, str], path: str) -> str | N
     return None
 
 
-def _list_compilers(environ: Mapping[str, str], path: str) -> list[list[str]]:
+def _list_compilers(variables: Mapping[str, str], path: str) -> list[list[str]]:
     """List the compilers that CMake will take, as commands.
 
-    One that is not there is for CMake to report.
+    ``variables`` are those of the environment and of CMake. One that is not there is for CMake to report.
     """
     found = []
-    for variables, usual in _COMPILERS.items():
-        named = next((environ[name] for name in variables if environ.get(name)), "")
-        words = [named] if Path(named).is_file() else named.split()  # a path may have spaces
+    for names, usual in _COMPILERS.items():
+        named = next((variables[name] for name in names if variables.get(name)), "")
+        # a path may have spaces; in a list of CMake's arguments follow the program
+        words = [named] if Path(named).is_file() else named.replace(";", " ").split()
         commands = [words] if words else [[name] for name in usual]
         found.extend([command for command in commands if shutil.which(command[0], path=path)][:1])
     return found

@@ -60,7 +60,6 @@ class WrappedCMake:
         self.install_prefix = install_prefix
         self.log = log or self.build_dir / "wrapped_cmake.log"
         self.limits = jobs.plan_jobs(self.settings, self.project)
-        self.features = features.detect_features(self.settings)
         tree = tree.resolve() if tree else upstream.find_tree(self.settings)
         self._cmake: upstream.CMake | standalone.CMake = (
             upstream.CMake(tree, self.build_dir) if tree else standalone.CMake(self.build_dir, self.environ)
@@ -74,12 +73,17 @@ class WrappedCMake:
             made["CMAKE_MAKE_PROGRAM"] = program
         if self.install_prefix:
             made["CMAKE_INSTALL_PREFIX"] = str(self.install_prefix)
-        made.update(self.features.definitions(self.settings))
+        named = {name.partition(":")[0]: value for name, value in (extra or {}).items()}
+        named |= _list_definitions(self._list_more_arguments())
+        made.update(features.detect_features(self.settings, named).definitions(self.settings))
         made.update(self.limits.definitions())
         made.update(self.settings.definitions())
         made.update(self.project.definitions(self.settings))
         made.update(extra or {})
         return made
+
+    def _list_more_arguments(self) -> list[str]:
+        return shlex.split(self.settings.text("CMAKE_ARGS") or "")
 
     def _find_program(self, name: str) -> str | None:
         return shutil.which(name, path=self.environ.get("PATH"))
@@ -95,8 +99,8 @@ class WrappedCMake:
         """
         if not self._cmake.has_ninja:
             raise WrappedCMakeError("ninja is not on the PATH (or USE_NINJA=0)", "install ninja")
-        more = shlex.split(self.settings.text("CMAKE_ARGS") or "")
-        arguments = ["-GNinja", *self._cmake.arguments(self.definitions(extra)), *more, str(self.source_dir)]
+        definitions = self._cmake.arguments(self.definitions(extra))
+        arguments = ["-GNinja", *definitions, *self._list_more_arguments(), str(self.source_dir)]
         given = _list_definitions(arguments)
         pools = given.get("CMAKE_JOB_POOLS", "")
         stamp = self.build_dir / _STAMP
