@@ -88,6 +88,21 @@ def test_a_compiler_of_the_vendor_s_own(vendor: Path, tmp_path: Path) -> None:
     assert build(ACMEFLAGS="-O2 -g") == 2, "another compiler"
 
 
+def test_one_source_in_two_targets(vendor: Path, tmp_path: Path) -> None:
+    """Each has an object of its own, as with CMake's languages: their definitions differ."""
+    with (vendor / "CMakeLists.txt").open("a") as file:
+        file.write(
+            'add_library(again SHARED)\ntarget_include_directories(again PRIVATE "with space")\n'
+            "target_compile_definitions(again PRIVATE WANTED=43)\nwrapped_cmake_sources(again kernels.acme)\n"
+            "set_target_properties(again PROPERTIES LINKER_LANGUAGE C)\n"
+        )
+    project = WrappedCMake(vendor, tmp_path / "build", environ=environment(vendor))
+    project.configure()
+    project.build(["all"])
+    calls = (vendor / "sdk/bin/calls").read_text()
+    assert "-DWANTED=42" in calls and "-DWANTED=43" in calls
+
+
 def test_what_the_vendor_adds_is_the_build_s(vendor: Path, tmp_path: Path) -> None:
     project = WrappedCMake(vendor, tmp_path / "build", environ=environment(vendor))
     made = project.definitions()

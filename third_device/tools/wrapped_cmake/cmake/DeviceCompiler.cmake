@@ -25,7 +25,8 @@ function(_wrapped_cmake_object target source compiler)
   cmake_path(GET path FILENAME name)
   string(MD5 apart "${path}") # two sources of one name
   string(SUBSTRING "${apart}" 0 8 apart)
-  set(object "${CMAKE_CURRENT_BINARY_DIR}/${compiler}_objects/${apart}/${name}.o")
+  # of each target one: their include folders and definitions differ
+  set(object "${CMAKE_CURRENT_BINARY_DIR}/${compiler}_objects/${target}/${apart}/${name}.o")
   cmake_path(GET object PARENT_PATH folder)
   file(MAKE_DIRECTORY "${folder}")
   set(included "$<REMOVE_DUPLICATES:$<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>>")
