@@ -38,7 +38,7 @@ from decouple.index import catalog
 from decouple.index.catalog import CatalogEntry
 from decouple.index.offer import Offer, Page, Refusal
 from decouple.index.provenance import load_private_key
-from decouple.index.remote import Index, NotThereError
+from decouple.index.remote import Index, NotThereError, RefusedError
 
 FOLDER = "tuf"
 ROOT_DAYS = 730
@@ -135,6 +135,8 @@ def read_current_list(index: Index, root: Path, release: str, cache: Path) -> di
             next_step=f"{_BY_HAND} (`decouple index sign-list` signs it again)",
         ) from error
     except (RepositoryError, DownloadError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if type(error) is DownloadError and isinstance(error.__cause__, DecoupleError):
+            raise error.__cause__ from None  # what `_Fetcher` raised; python-tuf says less
         raise DecoupleError(f"{where}: {type(error).__name__}: {error}", next_step=_BY_HAND) from error
     return {entry.filename: entry for entry in catalog.parse_entries(document, f"{site}{name}")}
 
@@ -186,6 +188,8 @@ class _Fetcher(FetcherInterface):
     def _fetch(self, url: str) -> Iterator[bytes]:
         try:
             return iter((self._index.read_json(url, BOUND),))
+        except RefusedError:  # there may be one: a server that is down keeps nobody on an old root
+            raise
         except NotThereError as error:  # how the end of the roots is found
             raise DownloadHTTPError(error.what, 404) from error
 

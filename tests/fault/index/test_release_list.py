@@ -16,7 +16,7 @@ from decouple.cli import main
 from decouple.index import catalog, choose, provenance, release_list, site
 from decouple.index.check import check_index
 from decouple.index.remote import Index
-from tests.support.server import CatchAllServer, FaultyServer
+from tests.support.server import CatchAllServer, FaultyServer, status
 from tests.unit.index.test_commands import digest, project
 from tests.unit.index.wheels import make_pair
 
@@ -216,6 +216,16 @@ def test_the_root_is_handed_over_and_clients_of_the_old_one_follow(tmp_path: Pat
             tmp_path / "site", keys["root-key"], keys["next-root-key"]
         )  # the new one names who signs
         assert taken(server, tmp_path) == OLD
+
+
+def test_a_server_that_cannot_answer_ends_no_search_for_the_next_root(server: FaultyServer, tmp_path: Path) -> None:
+    """An error was taken for the end of the roots, and the old one trusted on."""
+    assert taken(server, tmp_path) == OLD
+    server.fault("/tuf/2.root.json", status(500), 1)
+    with pytest.raises(DecoupleError, match=r"2\.root\.json: the server answers 500") as told:
+        taken(server, tmp_path)
+    assert told.value.next_step == "try again later, or a mirror"
+    assert taken(server, tmp_path) == OLD
 
 
 def test_a_root_that_only_the_new_key_signed_is_refused(tmp_path: Path) -> None:
