@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import zipfile
 from pathlib import Path
@@ -95,6 +96,15 @@ def test_both_kinds_of_tree_are_configured_for_bisect(later: HostEnvironment, tr
     assert (tree / "build/build.ninja").is_file()
     (tree / "CMakeLists.txt").write_text("message(FATAL_ERROR planted)\n")
     assert "configure fails" in (make_configure_oracle(run, command)(tree, ()) or "")
+
+
+def test_a_configure_begins_with_an_empty_cache(later: HostEnvironment, tree: Path) -> None:
+    """As setup.py's does: CMake keeps flags, and choices that are said no longer."""
+    command = settings.find_packer(tree).configure.format(python="python3")
+    for flags in ("-O1", "-O2"):
+        environ = {**os.environ, "CFLAGS": flags}
+        subprocess.run(["sh", "-c", command], cwd=tree, env=environ, capture_output=True, check=True)
+        assert f"CMAKE_C_FLAGS:STRING={flags}\n" in (tree / "build/CMakeCache.txt").read_text()
 
 
 @pytest.mark.parametrize("text", ["", '[build-system]\nrequires = ["numpy"]\n'])

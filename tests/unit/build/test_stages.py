@@ -816,6 +816,18 @@ def test_objects_of_another_compiler_are_not_linked_into_a_wheel_that_names_this
     assert json.loads(note.read_text()) == known
 
 
+@pytest.mark.parametrize(("name", "variable"), [("cc", "CC"), ("cxx", "CXX"), ("cxx", "CMAKE_CXX_COMPILER")])
+def test_the_manifest_names_the_compiler_that_the_user_named(
+    host: HostEnvironment, tmp_path: Path, name: str, variable: str
+) -> None:
+    """It named the usual one, whose version does not change where the user takes another."""
+    other = tmp_path / "acme-cc"
+    other.write_text("#!/bin/sh\necho acme 1.0\n")
+    other.chmod(0o755)
+    variables = {"CC": "cc", "CXX": "c++", variable: f"{other} -m64"}
+    assert toolchain.describe_toolchain(host, 1, [], variables)[name] == "acme 1.0"
+
+
 def test_of_stage_2_too(host: HostEnvironment, provenance: Provenance) -> None:
     said: list[str] = []
     stage2 = OnThisMachine(BuildJob(host, provenance, Choices(core="stock"), say=said.append))
