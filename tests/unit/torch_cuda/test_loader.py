@@ -121,6 +121,14 @@ def test_bindings_without_their_libraries_say_which_wheel_is_missing(tmp_path: P
     _preload.check_whole({"version": "2.6.0+cu124"}, tmp_path)
 
 
+def test_another_vendors_package_names_itself(tmp_path: Path) -> None:
+    hip = {"package": "torch_hip", "word": "hip", "version": "2.6.0+rocm6.4", "torch": "2.6.0"}
+    with pytest.raises(_libraries.LibraryError, match=r"torch-hip-libraries==2\.6\.0\+rocm6\.4"):
+        _preload.check_whole(hip, tmp_path)
+    with pytest.raises(_preload.VersionError, match=r"torch-hip 2\.6\.0\+rocm6\.4 .* the torch-hip of 2\.7\.0"):
+        _preload.check_version(hip, "2.7.0+cpu", "")
+
+
 @needs_cc
 def test_libraries_come_before_the_core_and_bindings_right_after(site: Path) -> None:
     assert ask(site, "torch._C.saw_cuda, torch._C._has_cuda, torch.cuda.built") == "True True True"

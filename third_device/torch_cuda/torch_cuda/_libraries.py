@@ -81,7 +81,7 @@ def _open_missing(name: str, wanted_by: Path, folders: list[Path], opened: set[s
                 _open_missing(missing, candidate, folders, opened)
     raise LibraryError(
         f"{wanted_by.name} needs {name}, which is neither on the system nor below nvidia/ in site-packages; "
-        f"pip install the requirements of torch-cuda, or install CUDA's runtime libraries"
+        f"pip install the requirements of {str(__package__).replace('_', '-')}, or install its vendor's libraries"
     )
 
 

@@ -83,6 +83,11 @@ def word_of(built: Mapping[str, Any]) -> str:
     return str(built.get("word", "cuda"))
 
 
+def project_of(built: Mapping[str, Any]) -> str:
+    """Return the project that pip knows us by: another vendor's package is another."""
+    return str(built.get("package", "torch_cuda")).replace("_", "-")
+
+
 def is_chosen(built: Mapping[str, Any], folders: Iterable[str], choice: str) -> bool:
     """Return whether we, of the backends in *folders*, are to bring torch.cuda.
 
@@ -133,15 +138,21 @@ def check_version(built: Mapping[str, Any], torch_version: str, inside: str) -> 
     found = _cut_release(torch_version)
     if found != wanted:
         raise VersionError(
-            f"torch-cuda {built['version']} was built for torch {wanted}, but torch {torch_version} is installed; "
-            f"install {_name_core(built)} or the torch-cuda of {found}, or set {OPT_OUT} to use torch without CUDA"
+            f"{_name_build(built)} was built for torch {wanted}, but torch {torch_version} is installed; "
+            f"install {_name_core(built)} or the {project_of(built)} of {found}, "
+            f"or set {OPT_OUT} to use torch without it"
         )
     if inside:
         raise VersionError(
             f"torch {torch_version} already contains {inside}, "
-            f"and torch-cuda {built['version']} brings torch.cuda a second time; "
-            f"uninstall torch-cuda, or install {_name_core(built)}, or set {OPT_OUT}"
+            f"and {_name_build(built)} brings torch.cuda a second time; "
+            f"uninstall {project_of(built)}, or install {_name_core(built)}, or set {OPT_OUT}"
         )
+
+
+def _name_build(built: Mapping[str, Any]) -> str:
+    """Say which build of which project we are."""
+    return f"{project_of(built)} {built['version']}"
 
 
 def _name_core(built: Mapping[str, Any]) -> str:
@@ -159,8 +170,9 @@ def check_whole(built: Mapping[str, Any], folder: Path) -> None:
     library = f"libtorch_{word_of(built)}.so"
     if not (folder / library).is_file():
         raise _libraries.LibraryError(
-            f"torch-cuda {built['version']} is installed without its libraries: no {library} in {folder}; "
-            f"pip install --force-reinstall --no-deps torch-cuda-libraries=={built['version']}, or set {OPT_OUT}"
+            f"{_name_build(built)} is installed without its libraries: no {library} in {folder}; "
+            f"pip install --force-reinstall --no-deps {project_of(built)}-libraries=={built['version']}, or "
+            f"{project_of(built)} itself where no such wheel is to be had, or set {OPT_OUT}"
         )
 
 
@@ -175,13 +187,13 @@ def check_kind(built: Mapping[str, Any], folder: Path, torch_folder: Path) -> No
     strangers += sorted(path.name for path in (folder / "lib").glob("libtorch_cuda_*.so"))
     if compiled and strangers:
         raise VersionError(
-            f"torch-cuda {built['version']} in {folder} has files of another build in it ({', '.join(strangers)}); "
-            f"delete that folder and install torch-cuda again, or set {OPT_OUT}"
+            f"{_name_build(built)} in {folder} has files of another build in it ({', '.join(strangers)}); "
+            f"delete that folder and install {project_of(built)} again, or set {OPT_OUT}"
         )
     if not compiled and built.get("core") == "stock" and is_patched(torch_folder):
         raise VersionError(
-            f"torch-cuda {built['version']} is for an unmodified torch, that in {torch_folder} is the patched one; "
-            f"install the torch-cuda that was built for it, or set {OPT_OUT}"
+            f"{_name_build(built)} is for an unmodified torch, that in {torch_folder} is the patched one; "
+            f"install the {project_of(built)} that was built for it, or set {OPT_OUT}"
         )
 
 
@@ -196,9 +208,9 @@ def check_abi(built: Mapping[str, Any], torch_folder: Path, error: Exception) ->
     if found and wanted and found.group(1) != wanted:
         names = {"0": "pre-C++11", "1": "C++11"}
         raise VersionError(
-            f"torch-cuda {built['version']} is of the {names.get(wanted, wanted)} ABI of libstdc++, the torch in "
+            f"{_name_build(built)} is of the {names.get(wanted, wanted)} ABI of libstdc++, the torch in "
             f"{torch_folder} of the {names[found.group(1)]} ABI; "
-            f"install torch and torch-cuda of one ABI, or set {OPT_OUT}"
+            f"install torch and {project_of(built)} of one ABI, or set {OPT_OUT}"
         ) from error
 
 
@@ -218,7 +230,7 @@ def _warn_of_overwritten(built: Mapping[str, Any], folders: list[Path]) -> None:
     for site in site_folders(folders):
         if again := list_overwritten(site, str(built["cuda"])):
             warnings.warn(
-                f"torch-cuda {built['version']} finds files of another CUDA in {site / 'nvidia'}, or none, where these "
+                f"{_name_build(built)} finds files of another CUDA in {site / 'nvidia'}, or none, where these "
                 f"wheels have theirs; pip install --force-reinstall --no-deps {' '.join(again)}",
                 RuntimeWarning,
                 stacklevel=2,
