@@ -18,6 +18,7 @@ from decouple.base.untrusted_input import parse_json
 from decouple.index import archive
 from decouple.index.offer import parse_wheel_name
 from decouple.release import projects, variants
+from decouple.release.manifest import is_released
 from decouple.release.wheel_manifest import MEMBER, WheelManifest
 
 _AGAIN = "build it again, or tell its publisher"
@@ -67,6 +68,10 @@ def read_wheel(path: Path) -> Wheel:
                 next_step="a wheel keeps the name that it was built with; build it again",
             )
         release = f"{version.major}.{version.minor}"
+        if not is_released(
+            manifest.release
+        ):  # of a candidate, a branch, somebody's own tree: a name that no version has
+            release = manifest.release
         if (canonicalize_name(manifest.project), manifest.version, manifest.release) != (name, str(version), release):
             raise DecoupleError(
                 f"{path.name}: its build manifest is of {manifest.project} {manifest.version} for {manifest.release}, "

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.base import zips
 from decouple.base.errors import DecoupleError
@@ -48,6 +49,17 @@ def rebuilt(folder: Path, change: Callable[[dict[str, bytes]], None], record: Ca
 
 def unchanged(members: dict[str, bytes]) -> None:
     """As it is."""
+
+
+@pytest.mark.parametrize("release", ["2.7", "2.7.0rc3", "main-2026-11-20", "acme-2.7"])
+def test_a_wheel_of_a_release_that_has_a_name_of_its_own(tmp_path: Path, release: str) -> None:
+    """It was refused as one whose manifest is of another release."""
+    made = replace(make_manifest("torch", "2.7.0rc3+decoupled", None, SERIES_A), release=release)
+    read = wheel.read_wheel(make_wheel(tmp_path, "torch", made.version, manifest=made.to_json()))
+    assert read.manifest.release == release
+    other = replace(made, release="2.6").to_json()
+    with pytest.raises(DecoupleError, match=r"for 2\.6, not of"):
+        wheel.read_wheel(make_wheel(tmp_path, "torch", made.version, manifest=other))
 
 
 @pytest.mark.parametrize(
