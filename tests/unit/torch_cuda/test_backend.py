@@ -86,6 +86,15 @@ def test_a_choice_holds_as_long_as_the_environment_has_it(
     assert backend.configure_project({name: usual}).cache()[name] == other, "the environment wins over -D"
 
 
+@pytest.mark.parametrize("words", [["--help"], ["pack"], ["pack", "--stored"], ["configure", "dist"], ["dist", "more"]])
+def test_words_that_nobody_knows_start_no_build(
+    project: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    """They were taken for the folder of the wheel."""
+    assert backend.main(words) == 2
+    assert capsys.readouterr().err.startswith("usage: ") and not (project / "build").exists()
+
+
 def test_a_failure_is_one_line_with_what_to_read(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "CMakeLists.txt").write_text(PROJECT + 'message(FATAL_ERROR "no CUDA compiler")\n')
     assert backend.main(["configure"]) == 1

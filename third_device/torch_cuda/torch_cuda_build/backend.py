@@ -219,15 +219,21 @@ def build_sdist(sdist_directory: str, config_settings: Mapping[str, Any] | None 
 def main(words: list[str]) -> int:
     """``[DIST_FOLDER] | configure | pack [--stored] DIST_FOLDER``.
 
-    The exit code is 1, with one line on stderr, on failure.
+    The exit code is 1, with one line on stderr, on failure, and 2 for other words: a build takes hours.
     """
+    verb, folders = (words[0], words[1:]) if words[:1] in (["configure"], ["pack"]) else ("build", words or ["dist"])
+    stored = verb == "pack" and folders[:1] == ["--stored"]
+    folders = folders[stored:]
+    if len(folders) != (verb != "configure") or any(folder.startswith("-") for folder in folders):
+        sys.stderr.write("usage: [DIST_FOLDER] | configure | pack [--stored] DIST_FOLDER\n")
+        return 2
     try:
-        if words == ["configure"]:
+        if verb == "configure":
             sys.stdout.write(f"configured; log {configure_project().log}\n")
-        elif words[:1] == ["pack"] and len(words) == 2 + ("--stored" in words):
-            sys.stdout.write(pack_wheel(make_toolkit(), Path(words[-1]), stored="--stored" in words) + "\n")
+        elif verb == "pack":
+            sys.stdout.write(pack_wheel(make_toolkit(), Path(folders[0]), stored=stored) + "\n")
         else:
-            sys.stdout.write(build_wheel(words[0] if words else "dist") + "\n")
+            sys.stdout.write(build_wheel(folders[0]) + "\n")
     except (BuildError, WrappedCMakeError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
