@@ -88,6 +88,18 @@ def test_compilers_and_flags_that_cmake_reads_once(source: Path, tmp_path: Path)
     assert configure(CMAKE_C_COMPILER=other) == (other, "", "other")
 
 
+def test_a_library_is_looked_for_where_it_is_named_now(source: Path, tmp_path: Path) -> None:
+    """CMake keeps where it found something, whatever names the place later."""
+    with (source / "CMakeLists.txt").open("a") as file:
+        file.write('find_path(ACME_INCLUDE_DIR acme.h HINTS "${ACME_ROOT}/include")\n')
+    for name in ("first", "second"):
+        (tmp_path / name / "include").mkdir(parents=True)
+        (tmp_path / name / "include/acme.h").touch()
+        project = WrappedCMake(source, tmp_path / "build", environ=os.environ)
+        project.configure({"ACME_ROOT": str(tmp_path / name)})
+        assert project.cache()["ACME_INCLUDE_DIR"] == str(tmp_path / name / "include")
+
+
 def test_a_compiler_cache_that_is_refused_or_removed(source: Path, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()

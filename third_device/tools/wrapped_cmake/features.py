@@ -26,12 +26,13 @@ _COMPILERS: dict[tuple[str, str], Sequence[str]] = {
     ("CMAKE_CXX_COMPILER", "CXX"): ("c++", "g++", "clang++"),
     ("CMAKE_CUDA_HOST_COMPILER", "CUDAHOSTCXX"): (),
 }
-#: compilers and their flags: CMake's cmake-env-variables(7), and the variables that those fill
+#: compilers and their flags: CMake's cmake-env-variables(7), and the variables that those fill; and where things are
+#: looked for, since CMake keeps what it found there
 _READ_ONCE = (
     *("ASM", "ASMFLAGS", "CC", "CFLAGS", "CUDAARCHS", "CUDACXX", "CUDAFLAGS", "CUDAHOSTCXX", "CXX", "CXXFLAGS", "FC"),
     *("FFLAGS", "HIPCXX", "HIPFLAGS", "HIPHOSTCXX", "LDFLAGS"),
 )
-_GIVEN_ONCE = re.compile(r"CMAKE_(\w+_COMPILER|\w+_FLAGS_INIT|TOOLCHAIN_FILE)")
+_GIVEN_ONCE = re.compile(r"CMAKE_(\w+_COMPILER|\w+_FLAGS_INIT|TOOLCHAIN_FILE|PREFIX_PATH)|\w+_(ROOT|HOME)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,13 +134,14 @@ def _list_compilers(variables: Mapping[str, str], path: str) -> list[list[str]]:
     return found
 
 
-def describe_read_once(environ: Mapping[str, str], given: Mapping[str, str]) -> str:
+def describe_read_once(settings: Settings, given: Mapping[str, str]) -> str:
     """Describe what CMake reads when it configures a directory first, and keeps.
 
-    It is in the environment, or in the definitions ``given``.
+    It is in the environment, or in the definitions ``given``: the project's paths are such, too.
     """
-    named = {name: environ[name] for name in _READ_ONCE if environ.get(name)}
-    named |= {f"-D{name}": value for name, value in given.items() if _GIVEN_ONCE.fullmatch(name)}
+    paths = {one.cmake for one in settings.parameters if one.kind == "path"}
+    named = {name: settings.environ[name] for name in _READ_ONCE if settings.environ.get(name)}
+    named |= {f"-D{name}": value for name, value in given.items() if _GIVEN_ONCE.fullmatch(name) or name in paths}
     return "\n".join(f"{name}={value}" for name, value in sorted(named.items()))
 
 

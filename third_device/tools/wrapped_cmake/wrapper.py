@@ -94,7 +94,7 @@ class WrappedCMake:
         Other depths of the ninja pools alone are put into what CMake wrote.
         Returns whether it ran. A definition that an earlier run had, and this one has not, is taken back: CMake itself
         would keep it. A build directory that was copied or moved here with its project is configured from nothing, and
-        so is one of other compilers or flags of theirs.
+        so is one of other compilers, flags of theirs, or places of what it needs.
         Raises WrappedCMakeError with CMake's first error.
         """
         if not self._cmake.has_ninja:
@@ -105,7 +105,7 @@ class WrappedCMake:
         pools = given.get("CMAKE_JOB_POOLS", "")
         stamp = self.build_dir / _STAMP
         cmake = self._find_program(self._cmake.command) or self._cmake.command  # what it writes calls it by its path
-        read_once = features.describe_read_once(self.environ, given)
+        read_once = features.describe_read_once(self.settings, given)
         lasting = "\0".join([cmake, read_once, *arguments]).replace(pools, re.sub(r"=\d+", "", pools))
         digest = hashlib.sha256(lasting.encode()).hexdigest()
         known = not always and stamp.exists() and stamp.read_text() == digest
