@@ -98,6 +98,9 @@ def test_a_library_is_looked_for_where_it_is_named_now(source: Path, tmp_path: P
         project = WrappedCMake(source, tmp_path / "build", environ=os.environ)
         project.configure({"ACME_ROOT": str(tmp_path / name)})
         assert project.cache()["ACME_INCLUDE_DIR"] == str(tmp_path / name / "include")
+        if name == "first":
+            project.build(["all"])
+    assert [*(tmp_path / "build").rglob("main.c.o")], "no object is deleted for it"
 
 
 def test_a_compiler_cache_that_is_refused_or_removed(source: Path, tmp_path: Path) -> None:

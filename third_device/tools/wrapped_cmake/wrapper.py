@@ -166,14 +166,17 @@ class WrappedCMake:
         """Forget a cache whose directories are not these, or of which CMake read something else once.
 
         CMake refuses the first and leaves it to the user to delete it. Of the second it keeps what it read; told of
-        another compiler by a definition, it deletes it by itself, and with it all other definitions.
+        another compiler by a definition, it deletes it by itself, and with it all other definitions. Objects stay
+        there: ninja knows of each what it was compiled with.
         """
         note, known = self.build_dir / _READ, self._read_cache()
         if known:
             places = [os.path.realpath(known.get(f"CMAKE_{name}", "/")) for name in ("HOME_DIRECTORY", "CACHEFILE_DIR")]
             before = note.read_text() if note.exists() else read_once  # of an earlier version, which did not note it
-            if places != [str(self.source_dir), str(self.build_dir)] or before != read_once:
+            moved = places != [str(self.source_dir), str(self.build_dir)]
+            if moved or before != read_once:
                 (self.build_dir / "CMakeCache.txt").unlink()
+            if moved:
                 shutil.rmtree(self.build_dir / "CMakeFiles", ignore_errors=True)
         note.unlink(missing_ok=True)  # not through a link in its place
         note.write_text(read_once)
