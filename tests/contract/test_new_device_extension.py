@@ -241,6 +241,24 @@ def test_every_source_may_be_the_device_s(
 
 
 @pytest.mark.timeout(600)
+def test_without_ninja_too_a_changed_source_is_linked(interpreter: Path, with_compiler: Path, tmp_path: Path) -> None:
+    """setuptools compared the C++ sources with the library, and left the old kernel in it."""
+    code = PROLOGUE + (
+        "from setuptools import setup\n"
+        "sys.argv[1:] = ['-q', 'build_ext', '--build-lib', '.', '--build-temp', 'objects']\n"
+        "extension = new_device.NewDeviceCppExtension('tiny_alone', ['alone.acme'], backend='tiny_backend')\n"
+        "build = new_device.new_device_build_ext().with_options(use_ninja=False)\n"
+        "setup(name='tiny', ext_modules=[extension], cmdclass={'build_ext': build})\n"
+    )
+    for number in (7, 8):
+        (with_compiler / "alone.acme").write_text(f'extern "C" int alone() {{ return {number}; }}\n')
+        run(interpreter, code, with_compiler, PYTHONPATH=str(with_compiler), MAX_JOBS="1")
+        built = next(with_compiler.glob("tiny_alone*.so"))
+        said = run(interpreter, f"import torch, ctypes; print(ctypes.CDLL({str(built)!r}).alone())", tmp_path)
+        assert said == f"{number}\n"
+
+
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("named", "variables"),
     [("build_directory='made', ", {}), ("", {"TORCH_EXTENSIONS_DIR": "made"})],
@@ -278,6 +296,15 @@ def test_an_object_is_made_again_when_a_header_is_newer(tmp_path: Path) -> None:
     (folder / "k.h").write_text("/* changed */\n")
     assert compiler.compile(source, tmp_path / "objects", macros=[("N", "3")]).stat().st_mtime_ns > first
     with pytest.raises(new_device.DeviceCompilerError, match=r"(?s)k\.acme: cc .*undeclared"):
+        compiler.compile(source, tmp_path / "objects")
+
+
+def test_a_compiler_may_quote_a_source_that_is_not_utf_8(tmp_path: Path) -> None:
+    program, source = tmp_path / "acmecc", tmp_path / "k.acme"
+    program.write_text("#!/bin/sh\nprintf 'error: \\351t\\351' >&2\nexit 1\n")
+    program.chmod(0o755)
+    compiler = new_device.DeviceCompiler("acme", (".acme",), (str(program), "{source}"), {})
+    with pytest.raises(new_device.DeviceCompilerError, match=r"error: .t."):
         compiler.compile(source, tmp_path / "objects")
 
 

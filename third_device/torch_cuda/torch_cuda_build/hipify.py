@@ -68,7 +68,7 @@ def translate_tree(source: Path, patches: Path, out: Path) -> tuple[int, int]:
                 shutil.copyfile(source / new, staging / old)
         command = (sys.executable, "-c", UPSTREAM, str(source), str(staging))
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-        done = subprocess.run(command, cwd=staging, env=environment, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=staging, env=environment, capture_output=True, text=True, errors="replace")
         if done.returncode:
             said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
             raise HipifyError(

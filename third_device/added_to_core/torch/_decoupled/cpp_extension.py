@@ -107,7 +107,7 @@ class DeviceCompiler:
                 return made
             record.unlink(missing_ok=True)
             try:
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
             except OSError as error:
                 raise DeviceCompilerError(f"{source}: {error}; set {', '.join(self.parameters) or 'PATH'}") from None
             if done.returncode:
@@ -298,16 +298,18 @@ def new_device_build_ext() -> type:
     class BuildNewDevice(BuildExtension):  # type: ignore[misc]  # torch need not be typed for who checks this
         def build_extension(self, ext: Any) -> None:
             backend: Backend | None = getattr(ext, "new_device", None)
-            given = list(ext.sources), list(ext.extra_objects)
+            given = list(ext.sources), list(ext.extra_objects), list(ext.depends)
             device = [source for source in ext.sources if backend and backend.find_compiler(source)]
             try:
                 host = [source for source in ext.sources if source not in device]
                 ext.sources = host or [str(_make_empty_source(Path(self.build_temp).resolve(), ext.name))]
                 for source in device:
-                    ext.extra_objects.append(str(self.compile_for_device(ext, source)))
+                    made = str(self.compile_for_device(ext, source))
+                    ext.extra_objects.append(made)
+                    ext.depends.append(made)  # without ninja setuptools links only what is older than these
                 super().build_extension(ext)
             finally:
-                ext.sources, ext.extra_objects = given
+                ext.sources, ext.extra_objects, ext.depends = given
 
         def compile_for_device(self, ext: Any, source: str) -> Path:
             compiler = ext.new_device.find_compiler(source)
