@@ -105,9 +105,10 @@ def thin_wheel(wheel: Path, archs: Sequence[str], folder: Path, thinners: Mappin
         )
     if set(archs) == set(has):
         raise UsageError(f"{wheel.name}: is for {', '.join(has)} as it is", next_step="name fewer with --arch")
-    kept = tuple(sorted(archs, key=_split_arch if project == CUDA else None))
-    label = ".".join(f"sm{arch.replace('.', '')}" if project == CUDA else _make_gfx_label(arch) for arch in kept)
-    version = f"{manifest.version}.{label}"
+    kept = tuple(sorted(set(archs), key=_split_arch if project == CUDA else None))
+    # of one that is thinned already the label says what it has
+    whole = manifest.version.removesuffix(f".{_make_label(manifest.arch_list, project)}")
+    version = f"{whole if manifest.flags.get('thinned') else manifest.version}.{_make_label(kept, project)}"
     with make_work_folder(folder, "thin") as work, zips.open_zip(wheel) as source:
         info = wheel_finishing.find_dist_info(source, wheel)
         headers = projects.parse_metadata(source.read(f"{info}/METADATA"))
@@ -187,6 +188,11 @@ def _read_sm(word: str) -> str:
     """Return "9.0a" of "sm_90a"; empty for what is no machine code of NVIDIA's."""
     match = _IMAGE.fullmatch(word)
     return f"{match[2]}.{match[3]}{match[4]}" if match and match[1] == "sm" else ""
+
+
+def _make_label(archs: Iterable[str], project: str) -> str:
+    """Return what of a version names the GPUs, "sm80.sm90"."""
+    return ".".join(f"sm{arch.replace('.', '')}" if project == CUDA else _make_gfx_label(arch) for arch in archs)
 
 
 def _make_gfx_label(arch: str) -> str:

@@ -135,6 +135,8 @@ def test_two_kinds_of_gpu_and_the_same_bytes_again(tmp_path: Path) -> None:
     ]
     assert made[0].name == "torch_cuda-2.6.0+cu124.sm80.sm90-py3-none-any.whl"
     assert made[0].read_bytes() == made[1].read_bytes()
+    again = thin_wheel(made[0], ["9.0", "9.0"], tmp_path)
+    assert again.name == "torch_cuda-2.6.0+cu124.sm90-py3-none-any.whl", "its index is that of such GPUs"
 
 
 @pytest.mark.parametrize(
