@@ -15,7 +15,7 @@ from msgspec import Struct
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags, platform_tags
 from packaging.utils import BuildTag, canonicalize_name
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.untrusted_input import is_count
@@ -111,8 +111,16 @@ def choose_packages(index: Index, release: str, machine: Machine, cuda: str | No
     """Choose the newest files of ``release`` for this machine.
 
     ``cuda`` is a local version such as ``cu124``, ``cpu`` for the core alone, or None: the newest that the driver
-    runs; without a driver the newest there is. Raises DecoupleError naming what the index offers instead.
+    runs; without a driver the newest there is. Raises DecoupleError naming what the index offers instead, UsageError
+    for a release that is called by no version.
     """
+    try:
+        Version(release)
+    except InvalidVersion:
+        raise UsageError(
+            f"{release}: wheels are chosen by their version, and that is none",
+            next_step="name the release that their version begins with, such as 2.7, and --trust-index",
+        ) from None
     pages = _Pages(index)
     if cuda == "cpu":
         bare = [

@@ -53,6 +53,11 @@ def test_an_old_driver_is_told_what_there_is(index: Index) -> None:
         choose_packages(index, "2.6", machine(driver="10.2"))
 
 
+def test_a_release_with_a_name_of_its_own_has_no_version_to_choose_by(index: Index) -> None:
+    with pytest.raises(UsageError, match=r"acme-2\.7: wheels are chosen by their version"):
+        choose_packages(index, "acme-2.7", machine())
+
+
 def test_a_cuda_version_that_is_not_there(index: Index) -> None:
     with pytest.raises(DecoupleError, match=r"cu121.*cu118, cu124"):
         choose_packages(index, "2.6", machine(), "cu121")
