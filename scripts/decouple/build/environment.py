@@ -180,8 +180,11 @@ class Environment(Protocol):
 
 
 def keep_host_variables() -> dict[str, str]:
-    """Return the variables of this process that its user's own toolchain keeps."""
-    return {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
+    """Return the variables of this process that its user's own toolchain keeps.
+
+    Compilers write gigabytes to TMPDIR.
+    """
+    return {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH", "TMPDIR") if name in os.environ}
 
 
 class HostEnvironment(Struct, frozen=True):

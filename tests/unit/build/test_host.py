@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from decouple.build import host, settings
+from decouple.build import host as own_toolchain
+from decouple.build import settings
+from decouple.build.environment import HostEnvironment, read_output
 
 MODULES = settings.read_facts().host.modules
 
@@ -26,7 +28,7 @@ def put_python(folder: Path, monkeypatch: pytest.MonkeyPatch, modules: tuple[str
 
 
 def list_modules() -> list[str]:
-    return [line for line in host.list_missing(Path("/no tree"), cuda=False) if "module" in line]
+    return [line for line in own_toolchain.list_missing(Path("/no tree"), cuda=False) if "module" in line]
 
 
 def test_modules_are_those_of_the_python_that_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,6 +49,14 @@ def test_a_variable_that_no_build_is_given_finds_no_module(tmp_path: Path, monke
     assert list_modules() == [f"Python module yaml is not installed for {python}"]
 
 
+def test_temporary_files_go_where_the_user_has_room(
+    host: HostEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nvcc filled /tmp."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert read_output(host, ["sh", "-c", "echo $TMPDIR"], {}) == str(tmp_path)
+
+
 def test_a_machine_without_python_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "python3 is not on the PATH" in host.list_missing(tmp_path, cuda=False)
+    assert "python3 is not on the PATH" in own_toolchain.list_missing(tmp_path, cuda=False)
