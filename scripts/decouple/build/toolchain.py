@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -179,6 +180,16 @@ def find_other_compilers(folder: Path, described: Mapping[str, Any]) -> str:
     except (OSError, DecoupleError):
         return ""
     now = list_compilers(described)
-    changed = [f"{name} {before[name]}, now {now[name]}" for name in before.keys() & now if before[name] != now[name]]
+    other = [name for name in before.keys() & now if _cut_called_name(before[name]) != _cut_called_name(now[name])]
+    changed = [f"{name} {before[name]}, now {now[name]}" for name in other]
     more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
     return f"{min(changed)}{more}" if changed else ""
+
+
+def _cut_called_name(line: str) -> str:
+    """Return what a compiler says of its version without the name that it was called by.
+
+    >>> _cut_called_name("cc (Debian 14.2.0-19) 14.2.0") == _cut_called_name("gcc-14 (Debian 14.2.0-19) 14.2.0")
+    True
+    """
+    return re.sub(r"^\S+ (?=\()", "", line)

@@ -844,6 +844,13 @@ def test_of_stage_2_too(host: HostEnvironment, provenance: Provenance) -> None:
     assert not (stage2.folder / "Gemm.cu.o").exists()
 
 
+def test_a_compiler_that_is_called_by_another_name_is_the_same(tmp_path: Path) -> None:
+    """GCC's line begins with that name: CC=gcc would delete what cc compiled in hours."""
+    toolchain.note_compilers(tmp_path, {"cc": "cc (Debian 14.2.0-19) 14.2.0"})
+    assert not toolchain.find_other_compilers(tmp_path, {"cc": "gcc-14 (Debian 14.2.0-19) 14.2.0"})
+    assert toolchain.find_other_compilers(tmp_path, {"cc": "cc (Debian 14.2.0-20) 14.2.0"})
+
+
 def test_a_python_of_another_minor_version_has_other_headers_and_one_of_another_patch_level_has_not() -> None:
     one, two, three = (
         toolchain.list_compilers({"python": f"Python {name}"}) for name in ("3.12.3", "3.12.11", "3.13.0")
