@@ -292,12 +292,16 @@ class Stage(ABC):
         expected = (sum(weights[target] for target in chosen), sum(weights.values()))
         return ShardResult(self.number, shard, len(chosen), len(weights), took, expected)
 
+    def describe_origin(self) -> dict[str, Any]:
+        """Describe what its objects depend on and ninja does not see."""
+        return self.own_toolchain
+
     def find_other_compilers(self) -> str:
         """Return why the objects there are of another toolchain, "" where they are not.
 
         It reads behind "the objects in a folder".
         """
-        other = toolchain.find_other_compilers(self.folder, self.own_toolchain)
+        other = toolchain.find_other_compilers(self.folder, self.describe_origin())
         return f"were compiled with {other}" if other else ""
 
     def _keep_tree_clean(self) -> AbstractContextManager[tuple[int, ...]]:

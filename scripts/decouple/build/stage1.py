@@ -85,7 +85,7 @@ class Stage1(Stage):
             remove_objects(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(locate_environment_note(self.folder), name_objects(kind, python))
-        toolchain.note_compilers(self.folder, self.own_toolchain)
+        toolchain.note_compilers(self.folder, self.describe_origin())
 
     def _configure_tree(self) -> None:
         """Run upstream's configure step unless the same variables were configured before."""

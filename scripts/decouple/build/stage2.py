@@ -92,7 +92,7 @@ class Stage2(Stage):
             remove_objects(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(self.folder / TREE_NOTE, str(self.places.tree.resolve()))
-        toolchain.note_compilers(self.folder, self.own_toolchain)
+        toolchain.note_compilers(self.folder, self.describe_origin())
 
     def make_raw_wheel(self) -> Path:
         self.compile_targets()
@@ -167,6 +167,11 @@ class Bindings(Stage2):
 
     def describe_toolchain(self) -> dict[str, Any]:
         return self._ask_toolchain(1)
+
+    def describe_origin(self) -> dict[str, Any]:
+        # in a root the folders of all have one name; the headers of the one before last are older than the objects
+        kernels = ", ".join(f"{wheel['name']} ({str(wheel['sha256'])[:12]})" for wheel in self.job.choices.wheels)
+        return {**self.own_toolchain, "kernels": kernels}
 
     def estimate_cost(self) -> Cost:
         return settings.read_facts().bindings.cost

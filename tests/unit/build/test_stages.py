@@ -844,6 +844,21 @@ def test_of_stage_2_too(host: HostEnvironment, provenance: Provenance) -> None:
     assert not (stage2.folder / "Gemm.cu.o").exists()
 
 
+def test_bindings_are_compiled_anew_for_other_kernels(host: HostEnvironment, provenance: Provenance) -> None:
+    """Of two folders in turn: ninja takes the headers of the older one for those that it knows."""
+    said: list[str] = []
+    for name in ("one", "two", "one"):
+        chosen = Choices(core="official", kernels="installed", wheels=({"name": name, "sha256": name * 8},))
+        bindings = Bindings(BuildJob(host, provenance, chosen, say=said.append))
+        bindings.run_step = lambda *_, **__: None  # type: ignore[method-assign]
+        bindings.prepare()
+        bindings.prepare()
+    assert [line.partition("with ")[2] for line in said] == [
+        "kernels one (oneoneoneone), now two (twotwotwotwo): deleted",
+        "kernels two (twotwotwotwo), now one (oneoneoneone): deleted",
+    ]
+
+
 def test_a_compiler_that_is_called_by_another_name_is_the_same(tmp_path: Path) -> None:
     """GCC's line begins with that name: CC=gcc would delete what cc compiled in hours."""
     toolchain.note_compilers(tmp_path, {"cc": "cc (Debian 14.2.0-19) 14.2.0"})
