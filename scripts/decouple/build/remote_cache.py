@@ -200,13 +200,13 @@ def check_address(url: str) -> str:
 
     Raises UsageError when it is none of a Redis or a folder.
     """
+    if folder := _find_folder(url):
+        return f"file:{folder}"
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
         raise UsageError(f"--cache: no address: {error}", next_step=_EXAMPLES) from None
-    if parts.scheme == "file" and parts.path and not host:
-        return f"file:{Path(parts.path).resolve()}"
     if parts.scheme not in _SCHEMES or not (host or parts.scheme == "unix"):
         raise UsageError(
             f"--cache {parts.scheme or url}: neither the address of a Redis nor a folder", next_step=_EXAMPLES
@@ -215,11 +215,17 @@ def check_address(url: str) -> str:
     return f"{parts.scheme}://{place}"
 
 
+def _find_folder(url: str) -> Path | None:
+    """Return the folder of ``file:FOLDER`` as it is called, "#" and "%" too; None of another address."""
+    scheme, _, name = url.partition(":")
+    of_host = name.startswith("//") and not name.startswith("///")
+    return Path(name).resolve() if scheme.lower() == "file" and name and not of_host else None
+
+
 def _open_store(url: str) -> ObjectStore:
-    parts = urlsplit(url)
-    if parts.scheme != "file":
+    folder = _find_folder(url)
+    if folder is None:
         return RedisStore(url)
-    folder = Path(parts.path).resolve()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -250,6 +250,13 @@ def test_the_proxy_is_for_objects_only(server: Callable[..., Server]) -> None:
     assert not proxy.folder.exists()
 
 
+def test_a_folder_is_called_as_it_is_called(tmp_path: Path) -> None:
+    """What follows a "#" was cut off: the objects went to another folder."""
+    folder = tmp_path / "C# 100%20?"
+    with remote_cache.open_proxy(f"file:{folder}") as proxy:
+        assert proxy.name == f"file:{folder}" and [*tmp_path.iterdir()] == [folder]
+
+
 @pytest.mark.parametrize(
     "url", ["http://host/", "host:6379", "redis://", "redis://host:port/0", "", "file:", "file://host/folder", "folder"]
 )
