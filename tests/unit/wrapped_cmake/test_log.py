@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,3 +52,15 @@ def test_a_report_of_a_wrapped_build(tmp_path: Path, plant: Plant) -> None:
     wrapper.write_report(tmp_path, ninja.Result(1, (), 1.0), limits)
     untouched()
     assert (tmp_path / wrapper.REPORT).read_text().startswith("{")
+
+
+def test_standard_output_may_be_a_socket() -> None:
+    """As a service manager gives; the advice was to remove /dev/stdout."""
+    code = (
+        "from pathlib import Path; from wrapped_cmake import ninja; ninja.open_log(Path('/dev/stdout')).write('told')"
+    )
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        tools = Path(ninja.__file__).parents[1]
+        subprocess.run([sys.executable, "-c", code], cwd=tools, stdout=theirs, check=True)
+        assert ours.recv(100) == b"told"

@@ -162,6 +162,8 @@ def open_log(log: Path) -> IO[str]:
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     named = log.parent == Path("/dev")
+    if log == Path("/dev/stdout"):  # a socket, as a service manager gives, cannot be opened by that name
+        return os.fdopen(os.dup(1), "a", encoding="utf-8", errors="replace")
     refused = WrappedCMakeError(f"{log}: no file of its own, but a link or a pipe", f"rm {log} and run again")
     try:
         handle = os.open(log, flags if named else flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
