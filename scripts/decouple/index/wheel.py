@@ -68,9 +68,7 @@ def read_wheel(path: Path) -> Wheel:
                 next_step="a wheel keeps the name that it was built with; build it again",
             )
         release = f"{version.major}.{version.minor}"
-        if not is_released(
-            manifest.release
-        ):  # of a candidate, a branch, somebody's own tree: a name that no version has
+        if not is_released(manifest.release):  # the name of a candidate, a branch, somebody's own tree is no version's
             release = manifest.release
         if (canonicalize_name(manifest.project), manifest.version, manifest.release) != (name, str(version), release):
             raise DecoupleError(
