@@ -42,7 +42,6 @@ PAIRS = {
     'x.cuda().to("cuda:0")': f"x.to({ACCELERATOR}).to(torch.device(0))",
     'torch.ones(2, device="cuda")': f"torch.ones(2, device={ACCELERATOR})",
     'torch.load(f, map_location="cuda:0")': "torch.load(f, map_location=torch.device(0))",
-    'DataLoader(data, pin_memory_device="cuda")': f"DataLoader(data, pin_memory_device={ACCELERATOR}.type)",
     'torch.load(f, map_location="cuda:0").cuda()': f"torch.load(f, map_location=torch.device(0)).to({ACCELERATOR})",
     "map(lambda t: t.cuda(), tensors)": f"map(lambda t: t.to({ACCELERATOR}), tensors)",
     "x.is_cuda": '(x.device.type != "cpu")',
