@@ -253,7 +253,7 @@ def settle_choices(request: BuildRequest) -> Choices:
         kernels=request.kind,
         archs=archs,
         flash=request.flash,
-        jobs=request.jobs or (int(most) if is_count(most) else None),
+        jobs=request.jobs or (int(most) if most and is_count(most) else None),
         slice=request.part,
         revision=request.revision,
         python=request.python,
