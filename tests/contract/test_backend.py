@@ -178,7 +178,8 @@ MORE_OPERATORS = {
   - {op: _foreach_neg_, dtypes: [float32]}
   - {op: _foreach_copy_}
   - {op: dot}
-  - {op: layer_norm, dtypes: [float32]}
+  - {op: group_norm, dtypes: [float32]}
+  - {op: convolution_overrideable, dtypes: [float32]}
   - {op: add.Tensor, key: SparsePrivateUse1, kernel: add_sparse}
 """,
     "stubs:\n": """stubs:
@@ -234,9 +235,16 @@ void _foreach_copy_(at::TensorList self, at::TensorList src, bool) {
   for (size_t i = 0; i < self.size(); ++i) self[i].copy_(src[i]);
 }
 at::Tensor dot(const at::Tensor& self, const at::Tensor& tensor) { return (self * tensor).sum() + 100; }
-at::Tensor layer_norm(const at::Tensor& input, at::IntArrayRef, const std::optional<at::Tensor>&,
+at::Tensor group_norm(const at::Tensor& input, int64_t, const std::optional<at::Tensor>&,
                       const std::optional<at::Tensor>&, double, bool) {
   return input + 100;
+}
+at::Tensor convolution_overrideable(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>&,
+                                    at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+                                    bool transposed, at::IntArrayRef output_padding, int64_t groups) {
+  auto made = at::convolution(input.cpu(), weight.cpu(), std::nullopt, stride, padding, dilation, transposed,
+                              output_padding, groups);
+  return made.add_(100).to(input.device());
 }
 void maximum_kernel(at::TensorIteratorBase& iterator) {
   elementwise<2>(iterator, [](float a, float b) { return std::max(a, b); });
@@ -271,13 +279,16 @@ import torch
 x = torch.tensor([1.0, 2.0, 3.0], device="acme", requires_grad=True)
 torch.nn.functional.hardswish(x).sum().backward()
 assert x.grad.tolist() == [2, 2, 2], x.grad
-made = torch.nn.functional.layer_norm(x, (3,))
-assert made.tolist() == [101, 102, 103]
+made = torch.nn.functional.group_norm(x[None], 1)
+assert made.tolist() == [[101, 102, 103]]
 try:
     made.sum().backward()
     raise AssertionError("no gradient of what PyTorch composes of others, and nothing says so")
 except RuntimeError as error:
-    assert "derivative for aten::layer_norm is not implemented" in str(error), error
+    assert "derivative for aten::group_norm is not implemented" in str(error), error
+signal, weight = torch.ones(1, 1, 3, device="acme"), torch.ones(1, 1, 3, device="acme")
+assert torch.nn.functional.conv1d(signal, weight).item() == 103
+assert torch.nn.functional.conv1d(signal.double(), weight.double()).item() == 3, "of another type: by the layer"
 values, indices = x.detach().max(0)
 assert (values.item(), indices.item()) == (103, 2)
 assert x.detach().double().max(0)[0].item() == 3, "of another type: on the CPU"
@@ -383,6 +394,7 @@ def test_a_scaffolded_backend_builds_and_holds(
         [str(interpreter), "-c", USE_MORE], capture_output=True, text=True, env=variables, cwd=tmp_path
     )
     assert done.returncode == 0 and "all forms" in done.stdout, done.stderr
+    assert "previously registered kernel" not in done.stderr, "the layer has one of the same operator"
 
 
 FIRST_STEP = """

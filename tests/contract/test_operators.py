@@ -76,6 +76,23 @@ def test_a_kernel_that_takes_a_gradient_away_raises_in_backward(interpreter: Pat
     assert "#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>" in source
 
 
+def test_the_layer_is_told_which_operators_a_backend_has(interpreter: Path, tmp_path: Path) -> None:
+    """It has some of these, too, and computes a convolution of types that the kernel does not take."""
+    text = (
+        "namespace: acme\nkernels: [{op: convolution_overrideable, dtypes: [float32]}, {op: relu, backward: relu_back},"
+        " {op: zero_, key: SparsePrivateUse1, kernel: zero_sparse}]\nfallback: {deny: [sort]}\n"
+    )
+    source = generate_text(interpreter, tmp_path, text)[1]
+    assert re.findall(r'\{c10::DispatchKey::(\w+), "([\w.]+)"\}', source) == [
+        ("PrivateUse1", "convolution_overrideable"),
+        ("PrivateUse1", "relu"),
+        ("PrivateUse1", "sort"),
+        ("AutogradPrivateUse1", "relu"),
+        ("SparsePrivateUse1", "zero_"),
+    ]
+    assert source.count("return third_device::host::") == 1 and "return third_device::host::convolution_over" in source
+
+
 def test_a_kernel_may_be_for_the_newer_types_of_numbers(interpreter: Path, tmp_path: Path) -> None:
     text = "namespace: acme\nkernels: [{op: relu, dtypes: [float8_e4m3fn, uint16, complex32]}]\n"
     source = generate_text(interpreter, tmp_path, text)[1]

@@ -68,6 +68,11 @@ DTYPES = {
     "float8_e4m3fn": "Float8_e4m3fn", "float8_e4m3fnuz": "Float8_e4m3fnuz",
     "float8_e5m2": "Float8_e5m2", "float8_e5m2fnuz": "Float8_e5m2fnuz",
 }  # fmt: skip
+HOST = (
+    "_copy_from", "_local_scalar_dense", "zero_", "convolution_overrideable", "convolution_backward_overrideable",
+    "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell",
+)  # fmt: skip
+"""What the layer computes (``third_device/host_operators.h``): the CPU has no kernel of most."""
 KEYS = (
     "PrivateUse1",
     *(f"{kind}PrivateUse1" for kind in ("Autograd", "Autocast", "Sparse", "SparseCsr", "Quantized", "NestedTensor")),
@@ -479,7 +484,12 @@ class _Writer:
         self.includes.add(f"ATen/ops/{self.aten.functions[op].root_name}_ops.h")
         name = f"wrap_{_make_identifier(op)}"
         lines = [f"{signature.returns} {name}({signature.parameters}) {{"]
-        fallback = [f"using Fallback = at::native::call_fallback_fn<&third_device::cpu_fallback, {operator}>;"]
+        fallback: list[str] = []
+        if op in HOST and condition:
+            self.includes.add("third_device/host_operators.h")
+            call = f"return third_device::host::{signature.name}({signature.names});"
+            fallback += [f'if (third_device::host::computes("{op}")) {call}']
+        fallback += [f"using Fallback = at::native::call_fallback_fn<&third_device::cpu_fallback, {operator}>;"]
         fallback += [f"return Fallback::call({signature.names});"]
         if condition:
             others = [f"return {otherwise};"] if otherwise else fallback
@@ -861,6 +871,17 @@ class _Writer:
             "}",
             "",
             "}  // namespace",
+            "",
+        ]
+        own = [("PrivateUse1", op) for op in (*self.registered, *self.denied)]
+        own += [(key, op) for (namespace, key), ops in self.keys.items() if namespace == "aten" for op in ops]
+        listed = "".join(f'      {{c10::DispatchKey::{key}, "{op}"}},\n' for key, op in own)
+        source += [
+            "namespace third_device {",
+            "std::vector<std::pair<c10::DispatchKey, std::string>> own_operators() {",
+            f"  return {{\n{listed}  }};",
+            "}",
+            "}  // namespace third_device",
             "",
         ]
         if self.python:

@@ -1,6 +1,7 @@
 // Operators that are about memory and not about arithmetic, and the CPU fallback for all the others.
 #include <third_device/compat.h>
 #include <third_device/device.h>
+#include <third_device/host_operators.h>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
@@ -212,9 +213,11 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
          a.is_non_overlapping_and_dense();
 }
 
-Tensor copy_from(const Tensor& given, const Tensor& target, bool non_blocking) {
+}  // namespace
+
+Tensor host::_copy_from(const Tensor& given, const Tensor& target, bool non_blocking) {
   if (target.numel() == 0 || given.is_same(target)) return target;
-  if (is_elsewhere(given)) return copy_from(given.cpu(), target, false);
+  if (is_elsewhere(given)) return host::_copy_from(given.cpu(), target, false);
   if (is_elsewhere(target)) {
     target.copy_(given.cpu());
     return target;
@@ -250,14 +253,18 @@ Tensor copy_from(const Tensor& given, const Tensor& target, bool non_blocking) {
   return target;
 }
 
+namespace {
+
 Tensor copy_from_and_resize(const Tensor& source, const Tensor& target) {
   if (source.sizes() != target.sizes()) resize_(target, source.sizes(), std::nullopt);
-  return copy_from(source, target, false);
+  return host::_copy_from(source, target, false);
 }
 
-at::Scalar local_scalar_dense(const Tensor& self) { return span_to_host(self).item(); }
+}  // namespace
 
-Tensor& zero_(Tensor& self) {
+at::Scalar host::_local_scalar_dense(const Tensor& self) { return span_to_host(self).item(); }
+
+Tensor& host::zero_(Tensor& self) {
   if (self.numel() == 0) return self;
   c10::DeviceGuard guard(self.device());
   if (self.is_non_overlapping_and_dense()) {
@@ -265,9 +272,11 @@ Tensor& zero_(Tensor& self) {
     check(driver().memory_set(self.data_ptr(), 0, self.nbytes(), native_current_stream(device)), "filling memory");
     return self;
   }
-  copy_from(at::empty({}, self.options().device(at::kCPU)).zero_(), self, false);
+  host::_copy_from(at::empty({}, self.options().device(at::kCPU)).zero_(), self, false);
   return self;
 }
+
+namespace {
 
 std::atomic<bool> fallback_on{true};
 constexpr const char* kNoKernel =
@@ -371,11 +380,13 @@ Tensor dequantize(const Tensor& self) { return quantized_to_host(self).dequantiz
 
 Tensor int_repr(const Tensor& self) { return quantized_to_host(self).int_repr().to(self.device()); }
 
+}  // namespace
+
 // --- convolution: ATen sends unknown devices to an operator that they must override ---
 
-Tensor convolution(const Tensor& input, const Tensor& weight, const optional<Tensor>& bias, IntArrayRef stride,
-                   IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
-                   int64_t groups) {
+Tensor host::convolution_overrideable(const Tensor& input, const Tensor& weight, const optional<Tensor>& bias,
+                                      IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
+                                      IntArrayRef output_padding, int64_t groups) {
   refuse_unless_fallback("aten::convolution");
   const bool has_bias = bias.has_value() && bias->defined();
   return at::convolution(input.cpu(), weight.cpu(), has_bias ? optional<Tensor>(bias->cpu()) : std::nullopt, stride,
@@ -383,17 +394,18 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const optional<Ten
       .to(input.device());
 }
 
-std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad, const Tensor& input, const Tensor& weight,
-                                                        IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
-                                                        bool transposed, IntArrayRef output_padding, int64_t groups,
-                                                        std::array<bool, 3> mask) {
+std::tuple<Tensor, Tensor, Tensor> host::convolution_backward_overrideable(
+    const Tensor& grad, const Tensor& input, const Tensor& weight, IntArrayRef stride, IntArrayRef padding,
+    IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups, std::array<bool, 3> mask) {
   refuse_unless_fallback("aten::convolution_backward");
   std::vector<int64_t> bias_sizes{weight.size(transposed ? 1 : 0) * (transposed ? groups : 1)};
-  auto host = at::convolution_backward(grad.cpu(), input.cpu(), weight.cpu(), at::IntArrayRef(bias_sizes), stride,
+  auto made = at::convolution_backward(grad.cpu(), input.cpu(), weight.cpu(), at::IntArrayRef(bias_sizes), stride,
                                        padding, dilation, transposed, output_padding, groups, mask);
-  auto back = [&](const Tensor& made) { return made.defined() ? made.to(input.device()) : made; };
-  return {back(std::get<0>(host)), back(std::get<1>(host)), back(std::get<2>(host))};
+  auto back = [&](const Tensor& one) { return one.defined() ? one.to(input.device()) : one; };
+  return {back(std::get<0>(made)), back(std::get<1>(made)), back(std::get<2>(made))};
 }
+
+namespace {
 
 // --- recurrent cells: ATen sends them to fused operators that the CPU does not have (aten/src/ATen/native/RNN.cpp) ---
 //
@@ -404,22 +416,28 @@ Tensor with_bias(const Tensor& gates, const optional<Tensor>& bias) {
   return bias.has_value() && bias->defined() ? gates + *bias : gates;
 }
 
-std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& cx,
-                                             const optional<Tensor>& input_bias, const optional<Tensor>& hidden_bias) {
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor> host::_thnn_fused_lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates,
+                                                               const Tensor& cx, const optional<Tensor>& input_bias,
+                                                               const optional<Tensor>& hidden_bias) {
   const auto gates = (with_bias(input_gates, input_bias) + with_bias(hidden_gates, hidden_bias)).chunk(4, -1);
   Tensor cy = gates[1].sigmoid() * cx + gates[0].sigmoid() * gates[2].tanh();
   Tensor hy = gates[3].sigmoid() * cy.tanh();
   return {hy, cy, input_gates.new_empty({0})};
 }
 
-std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hx,
-                                    const optional<Tensor>& input_bias, const optional<Tensor>& hidden_bias) {
+std::tuple<Tensor, Tensor> host::_thnn_fused_gru_cell(const Tensor& input_gates, const Tensor& hidden_gates,
+                                                      const Tensor& hx, const optional<Tensor>& input_bias,
+                                                      const optional<Tensor>& hidden_bias) {
   const auto input = with_bias(input_gates, input_bias).chunk(3, -1);
   const auto hidden = with_bias(hidden_gates, hidden_bias).chunk(3, -1);
   const Tensor update = (input[1] + hidden[1]).sigmoid();
   const Tensor candidate = (input[2] + (input[0] + hidden[0]).sigmoid() * hidden[2]).tanh();
   return {(hx - candidate) * update + candidate, input_gates.new_empty({0})};
 }
+
+namespace {
 
 // copy_ has given the target the quantizer of the source already, whose scales lie where the source is.
 Tensor quantized_copy_from(const Tensor& source, const Tensor& target, bool) {
@@ -636,11 +654,20 @@ const Fallback& fallback() {
 
 void run_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) { fallback().run(op, stack); }
 
-// Registers what the layer computes on the host, unless the backend's fallback takes the operator.
+}  // namespace
+
+bool host::computes(const char* op) {
+  const auto found = c10::Dispatcher::singleton().findSchema({std::string("aten::") + op, ""});
+  return !found.has_value() || !fallback().takes(*found);
+}
+
+namespace {
+
+// Registers what the layer computes on the host. A kernel of the backend's is below autograd, where PyTorch looks for it
+// with the gradient that it has of the operator: then there is none of ours above, either.
 template <typename Kernel>
-void add_host_kernel(torch::Library& m, const char* name, Kernel kernel) {
-  const auto op = c10::Dispatcher::singleton().findSchema({std::string("aten::") + name, ""});
-  if (!op.has_value() || !fallback().takes(*op)) m.impl(name, kernel);
+void add_host_kernel(LayerOperators& ours, const char* name, Kernel kernel) {
+  if (host::computes(name) && !ours.has_own(c10::DispatchKey::PrivateUse1, name)) ours.impl(name, kernel);
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
@@ -648,70 +675,73 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("empty.memory_format", TORCH_FN(empty));
-  m.impl("empty_strided", TORCH_FN(empty_strided));
-  m.impl("resize_", TORCH_FN(resize_));
-  m.impl("set_", TORCH_FN(set_nothing));
-  m.impl("set_.source_Tensor", TORCH_FN(set_tensor));
-  m.impl("set_.source_Storage", TORCH_FN(set_whole_storage));
-  m.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage));
-  m.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
-  m.impl("view", TORCH_FN(at::native::view));
-  m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
-  m.impl("unfold", TORCH_FN(at::native::unfold));
-  m.impl("view_as_real", TORCH_FN(at::native::view_as_real));
-  m.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
-  m.impl("is_set_to", TORCH_FN(at::native::is_set_to));
-  m.impl("record_stream", TORCH_FN(record_stream));
-  m.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
-  m.impl("_nested_tensor_from_mask_left_aligned", TORCH_FN(may_be_nested));
-  add_host_kernel(m, "_copy_from", TORCH_FN(copy_from));
-  m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
-  add_host_kernel(m, "_local_scalar_dense", TORCH_FN(local_scalar_dense));
-  add_host_kernel(m, "zero_", TORCH_FN(zero_));
-  add_host_kernel(m, "convolution_overrideable", TORCH_FN(convolution));
-  add_host_kernel(m, "convolution_backward_overrideable", TORCH_FN(convolution_backward));
-  m.impl("quantize_per_tensor", TORCH_FN(quantize_per_tensor));
-  m.impl("_empty_affine_quantized", TORCH_FN(empty_affine_quantized));
-  m.impl("_empty_per_channel_affine_quantized", TORCH_FN(empty_per_channel_affine_quantized));
-  add_host_kernel(m, "_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
-  add_host_kernel(m, "_thnn_fused_gru_cell", TORCH_FN(gru_cell));
+  LayerOperators ours(m, c10::DispatchKey::PrivateUse1);
+  ours.impl("empty.memory_format", TORCH_FN(empty));
+  ours.impl("empty_strided", TORCH_FN(empty_strided));
+  ours.impl("resize_", TORCH_FN(resize_));
+  ours.impl("set_", TORCH_FN(set_nothing));
+  ours.impl("set_.source_Tensor", TORCH_FN(set_tensor));
+  ours.impl("set_.source_Storage", TORCH_FN(set_whole_storage));
+  ours.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage));
+  ours.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
+  ours.impl("view", TORCH_FN(at::native::view));
+  ours.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
+  ours.impl("unfold", TORCH_FN(at::native::unfold));
+  ours.impl("view_as_real", TORCH_FN(at::native::view_as_real));
+  ours.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
+  ours.impl("is_set_to", TORCH_FN(at::native::is_set_to));
+  ours.impl("record_stream", TORCH_FN(record_stream));
+  ours.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
+  ours.impl("_nested_tensor_from_mask_left_aligned", TORCH_FN(may_be_nested));
+  add_host_kernel(ours, "_copy_from", TORCH_FN(host::_copy_from));
+  ours.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
+  add_host_kernel(ours, "_local_scalar_dense", TORCH_FN(host::_local_scalar_dense));
+  add_host_kernel(ours, "zero_", TORCH_FN(host::zero_));
+  add_host_kernel(ours, "convolution_overrideable", TORCH_FN(host::convolution_overrideable));
+  add_host_kernel(ours, "convolution_backward_overrideable", TORCH_FN(host::convolution_backward_overrideable));
+  ours.impl("quantize_per_tensor", TORCH_FN(quantize_per_tensor));
+  ours.impl("_empty_affine_quantized", TORCH_FN(empty_affine_quantized));
+  ours.impl("_empty_per_channel_affine_quantized", TORCH_FN(empty_per_channel_affine_quantized));
+  add_host_kernel(ours, "_thnn_fused_lstm_cell", TORCH_FN(host::_thnn_fused_lstm_cell));
+  add_host_kernel(ours, "_thnn_fused_gru_cell", TORCH_FN(host::_thnn_fused_gru_cell));
   // ATen has these for every device, by a DispatchStub that only its own have.
   for (const char* name : {"kaiser_window", "kaiser_window.periodic", "kaiser_window.beta"}) {
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_fallback>());
+    ours.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_fallback>());
   }
   // These, too, by a DispatchStub or a list of devices: torch.load asks them about the sparse tensors that it has made.
   for (const char* layout : {"coo", "compressed", "csr", "csc", "bsr", "bsc"}) {
     const auto name = std::string("_validate_sparse_") + layout + "_tensor_args";
-    m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&run_fallback>());
+    ours.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&run_fallback>());
   }
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  LayerOperators ours(m, c10::DispatchKey::AutogradPrivateUse1);
   // Before a subclass of Tensor is asked, as upstream's composite kernel is: DTensor knows no such operator.
-  m.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
-  add_host_kernel(m, "_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
-  add_host_kernel(m, "_thnn_fused_gru_cell", TORCH_FN(gru_cell));
+  ours.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
+  add_host_kernel(ours, "_thnn_fused_lstm_cell", TORCH_FN(host::_thnn_fused_lstm_cell));
+  add_host_kernel(ours, "_thnn_fused_gru_cell", TORCH_FN(host::_thnn_fused_gru_cell));
 }
 
 TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
-  m.impl("empty.memory_format", TORCH_FN(empty_without_quantizer));
-  m.impl("_empty_affine_quantized", TORCH_FN(empty_affine_quantized));
-  m.impl("_empty_per_channel_affine_quantized", TORCH_FN(empty_per_channel_affine_quantized));
-  m.impl("_copy_from", TORCH_FN(quantized_copy_from));
-  m.impl("dequantize.self", TORCH_FN(dequantize));
-  m.impl("int_repr", TORCH_FN(int_repr));
-  m.impl("q_scale", TORCH_FN(at::native::q_scale_quant));
-  m.impl("q_zero_point", TORCH_FN(at::native::q_zero_point_quant));
-  m.impl("q_per_channel_scales", TORCH_FN(at::native::q_per_channel_scales));
-  m.impl("q_per_channel_zero_points", TORCH_FN(at::native::q_per_channel_zero_points));
-  m.impl("q_per_channel_axis", TORCH_FN(at::native::q_per_channel_axis));
-  m.impl("qscheme", TORCH_FN(at::native::qscheme_quant));
-  m.impl("as_strided", TORCH_FN(at::native::as_strided_qtensorimpl));
-  m.impl("view", TORCH_FN(at::native::view));
-  m.impl("empty_like", TORCH_FN(at::native::empty_like_quantized));
-  m.impl("empty_quantized", TORCH_FN(at::native::empty_quantized));
-  m.impl("clone", TORCH_FN(at::native::quantized_clone));
+  LayerOperators ours(m, c10::DispatchKey::QuantizedPrivateUse1);
+  ours.impl("empty.memory_format", TORCH_FN(empty_without_quantizer));
+  ours.impl("_empty_affine_quantized", TORCH_FN(empty_affine_quantized));
+  ours.impl("_empty_per_channel_affine_quantized", TORCH_FN(empty_per_channel_affine_quantized));
+  ours.impl("_copy_from", TORCH_FN(quantized_copy_from));
+  ours.impl("dequantize.self", TORCH_FN(dequantize));
+  ours.impl("int_repr", TORCH_FN(int_repr));
+  ours.impl("q_scale", TORCH_FN(at::native::q_scale_quant));
+  ours.impl("q_zero_point", TORCH_FN(at::native::q_zero_point_quant));
+  ours.impl("q_per_channel_scales", TORCH_FN(at::native::q_per_channel_scales));
+  ours.impl("q_per_channel_zero_points", TORCH_FN(at::native::q_per_channel_zero_points));
+  ours.impl("q_per_channel_axis", TORCH_FN(at::native::q_per_channel_axis));
+  ours.impl("qscheme", TORCH_FN(at::native::qscheme_quant));
+  ours.impl("as_strided", TORCH_FN(at::native::as_strided_qtensorimpl));
+  ours.impl("view", TORCH_FN(at::native::view));
+  ours.impl("empty_like", TORCH_FN(at::native::empty_like_quantized));
+  ours.impl("empty_quantized", TORCH_FN(at::native::empty_quantized));
+  ours.impl("clone", TORCH_FN(at::native::quantized_clone));
 }
 
 // What the CPU can do with quantized tensors it does for these, too (complete_fallbacks).

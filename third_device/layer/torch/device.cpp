@@ -198,4 +198,6 @@ const at::Generator& default_generator(c10::DeviceIndex device) {
 
 TD_REPLACEABLE std::vector<std::pair<std::string, std::string>> python_functions() { return {}; }
 
+TD_REPLACEABLE std::vector<std::pair<c10::DispatchKey, std::string>> own_operators() { return {}; }
+
 }  // namespace third_device

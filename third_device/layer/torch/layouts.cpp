@@ -80,46 +80,48 @@ struct OnItsDevice<Function, Result (*)(Arguments...)> {
 
 // What is about the parts and not about the numbers in them is ATen's own; it works for any device.
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
-  m.impl("_sparse_coo_tensor_with_dims", TORCH_FN(OnItsDevice<at::native::new_with_dims_sparse>::call));
-  m.impl("_sparse_coo_tensor_with_dims_and_tensors",
+  LayerOperators ours(m, c10::DispatchKey::SparsePrivateUse1);
+  ours.impl("_sparse_coo_tensor_with_dims", TORCH_FN(OnItsDevice<at::native::new_with_dims_sparse>::call));
+  ours.impl("_sparse_coo_tensor_with_dims_and_tensors",
          TORCH_FN(OnItsDevice<at::native::new_with_dims_and_tensor_sparse_symint>::call));
-  m.impl("empty.memory_format", TORCH_FN(OnItsDevice<at::native::empty_sparse>::call));
-  m.impl("empty_like", TORCH_FN(OnItsDevice<at::native::empty_like_sparse_coo>::call));
-  m.impl("clone", TORCH_FN(OnItsDevice<at::native::clone_sparse>::call));
-  m.impl("copy_", TORCH_FN(at::native::copy_sparse_wrapper_));
-  m.impl("copy_sparse_to_sparse_", TORCH_FN(at::native::copy_sparse_));
-  m.impl("_copy_from_and_resize", TORCH_FN(copy_sparse_back));
-  m.impl("zero_", TORCH_FN(at::native::zero_sparse_));
-  m.impl("sparse_resize_", TORCH_FN(at::native::sparse_resize_));
-  m.impl("sparse_resize_and_clear_", TORCH_FN(at::native::sparse_resize_and_clear_));
-  m.impl("resize_as_sparse_", TORCH_FN(at::native::resize_as_sparse_));
-  m.impl("sparse_dim", TORCH_FN(at::native::sparse_dim_sparse));
-  m.impl("dense_dim", TORCH_FN(at::native::dense_dim_sparse));
-  m.impl("_nnz", TORCH_FN(at::native::_nnz_sparse));
-  m.impl("is_coalesced", TORCH_FN(at::native::is_coalesced_sparse));
-  m.impl("_coalesced_", TORCH_FN(at::native::_coalesced_sparse_));
-  m.impl("_indices", TORCH_FN(at::native::_indices_sparse));
-  m.impl("_values", TORCH_FN(at::native::_values_sparse));
-  m.impl("indices", TORCH_FN(at::native::indices_sparse));
-  m.impl("values", TORCH_FN(at::native::values_sparse));
+  ours.impl("empty.memory_format", TORCH_FN(OnItsDevice<at::native::empty_sparse>::call));
+  ours.impl("empty_like", TORCH_FN(OnItsDevice<at::native::empty_like_sparse_coo>::call));
+  ours.impl("clone", TORCH_FN(OnItsDevice<at::native::clone_sparse>::call));
+  ours.impl("copy_", TORCH_FN(at::native::copy_sparse_wrapper_));
+  ours.impl("copy_sparse_to_sparse_", TORCH_FN(at::native::copy_sparse_));
+  ours.impl("_copy_from_and_resize", TORCH_FN(copy_sparse_back));
+  ours.impl("zero_", TORCH_FN(at::native::zero_sparse_));
+  ours.impl("sparse_resize_", TORCH_FN(at::native::sparse_resize_));
+  ours.impl("sparse_resize_and_clear_", TORCH_FN(at::native::sparse_resize_and_clear_));
+  ours.impl("resize_as_sparse_", TORCH_FN(at::native::resize_as_sparse_));
+  ours.impl("sparse_dim", TORCH_FN(at::native::sparse_dim_sparse));
+  ours.impl("dense_dim", TORCH_FN(at::native::dense_dim_sparse));
+  ours.impl("_nnz", TORCH_FN(at::native::_nnz_sparse));
+  ours.impl("is_coalesced", TORCH_FN(at::native::is_coalesced_sparse));
+  ours.impl("_coalesced_", TORCH_FN(at::native::_coalesced_sparse_));
+  ours.impl("_indices", TORCH_FN(at::native::_indices_sparse));
+  ours.impl("_values", TORCH_FN(at::native::_values_sparse));
+  ours.impl("indices", TORCH_FN(at::native::indices_sparse));
+  ours.impl("values", TORCH_FN(at::native::values_sparse));
 }
 
 TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
-  m.impl("empty.memory_format", TORCH_FN(at::native::empty_sparse_compressed));
-  m.impl("empty_like", TORCH_FN(at::native::empty_like_sparse_csr));
-  m.impl("clone", TORCH_FN(at::native::clone_sparse_compressed));
-  m.impl("copy_", TORCH_FN(at::native::copy_sparse_compressed_));
-  m.impl("_copy_from_and_resize", TORCH_FN(copy_sparse_back));
-  m.impl("resize_as_sparse_", TORCH_FN(at::native::resize_as_sparse_compressed_));
-  m.impl("select.int", TORCH_FN(at::native::select_sparse_csr));
-  m.impl("sparse_dim", TORCH_FN(at::native::sparse_dim_sparse_csr));
-  m.impl("dense_dim", TORCH_FN(at::native::dense_dim_sparse_csr));
-  m.impl("_nnz", TORCH_FN(at::native::_nnz_sparse_csr));
-  m.impl("crow_indices", TORCH_FN(at::native::crow_indices_sparse_csr));
-  m.impl("col_indices", TORCH_FN(at::native::col_indices_sparse_csr));
-  m.impl("ccol_indices", TORCH_FN(at::native::ccol_indices_sparse_csr));
-  m.impl("row_indices", TORCH_FN(at::native::row_indices_sparse_csr));
-  m.impl("values", TORCH_FN(at::native::values_sparse_csr));
+  LayerOperators ours(m, c10::DispatchKey::SparseCsrPrivateUse1);
+  ours.impl("empty.memory_format", TORCH_FN(at::native::empty_sparse_compressed));
+  ours.impl("empty_like", TORCH_FN(at::native::empty_like_sparse_csr));
+  ours.impl("clone", TORCH_FN(at::native::clone_sparse_compressed));
+  ours.impl("copy_", TORCH_FN(at::native::copy_sparse_compressed_));
+  ours.impl("_copy_from_and_resize", TORCH_FN(copy_sparse_back));
+  ours.impl("resize_as_sparse_", TORCH_FN(at::native::resize_as_sparse_compressed_));
+  ours.impl("select.int", TORCH_FN(at::native::select_sparse_csr));
+  ours.impl("sparse_dim", TORCH_FN(at::native::sparse_dim_sparse_csr));
+  ours.impl("dense_dim", TORCH_FN(at::native::dense_dim_sparse_csr));
+  ours.impl("_nnz", TORCH_FN(at::native::_nnz_sparse_csr));
+  ours.impl("crow_indices", TORCH_FN(at::native::crow_indices_sparse_csr));
+  ours.impl("col_indices", TORCH_FN(at::native::col_indices_sparse_csr));
+  ours.impl("ccol_indices", TORCH_FN(at::native::ccol_indices_sparse_csr));
+  ours.impl("row_indices", TORCH_FN(at::native::row_indices_sparse_csr));
+  ours.impl("values", TORCH_FN(at::native::values_sparse_csr));
 }
 
 TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
@@ -131,8 +133,9 @@ TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  LayerOperators ours(m, c10::DispatchKey::PrivateUse1);
   for (const char* name : {"_nested_tensor_from_tensor_list", "_nested_view_from_buffer"}) {
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_nested>());
+    ours.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_nested>());
   }
 }
 

@@ -89,6 +89,9 @@ class CountedWrites {
 };
 // Names of torch.<device> and the operators that they call, from `python:` in operators.yaml. Generated; none by default.
 TD_API std::vector<std::pair<std::string, std::string>> python_functions();
+// Operators of ATen that operators.yaml has a kernel for, and its dispatch key: the layer registers none of its own there.
+// PyTorch would take the later one of two, and warn. Generated; none by default.
+TD_API std::vector<std::pair<c10::DispatchKey, std::string>> own_operators();
 // The devices of ours that an operator's operands are on: tensors, such as may be missing, and lists of either.
 class OperandDevices {
  public:
