@@ -216,7 +216,10 @@ def check_address(url: str) -> str:
 
 
 def _find_folder(url: str) -> Path | None:
-    """Return the folder of ``file:FOLDER`` as it is called, "#" and "%" too; None of another address."""
+    """Return the folder of ``file:FOLDER``; None of another address.
+
+    "#" and "%" are parts of its name.
+    """
     scheme, _, name = url.partition(":")
     of_host = name.startswith("//") and not name.startswith("///")
     return Path(name).resolve() if scheme.lower() == "file" and name and not of_host else None

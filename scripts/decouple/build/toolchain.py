@@ -187,7 +187,9 @@ def find_other_compilers(folder: Path, described: Mapping[str, Any]) -> str:
 
 
 def _cut_called_name(line: str) -> str:
-    """Return what a compiler says of its version without the name that it was called by.
+    """Return what a compiler says of its version without its own name.
+
+    That is the name that it was called by.
 
     >>> _cut_called_name("cc (Debian 14.2.0-19) 14.2.0") == _cut_called_name("gcc-14 (Debian 14.2.0-19) 14.2.0")
     True

@@ -58,7 +58,7 @@ def of_root(path: Path) -> object:
 
 def of_scaffold(path: Path) -> object:
     path.rename(path.with_name(scaffold.RECORD))
-    return scaffold._read_record(path.parent, "acme")
+    return scaffold._read_record(path.parent, "acme", "PrivateUse1")
 
 
 def of_packages(path: Path) -> object:

@@ -140,7 +140,7 @@ def test_an_interrupted_run_is_not_told_to_throw_its_results_away(
     def interrupt(*_: object, **__: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    there = SimpleNamespace(label="ours", device="simulated", tests=Path())
+    there = SimpleNamespace(label="ours", device="simulated", tests=Path(), folder=Path())
     monkeypatch.setattr(test_cuda, "choose_torch", lambda *_, **__: there)
     monkeypatch.setattr(test_cuda, "open_target", lambda *_, **__: contextlib.nullcontext(there))
     monkeypatch.setattr(test_cuda, "run_suites", interrupt)

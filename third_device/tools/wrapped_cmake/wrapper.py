@@ -163,7 +163,7 @@ class WrappedCMake:
             raise WrappedCMakeError(f"CMake: {_find_first_error(self.log, began)}", f"read {self.log}")
 
     def _forget_cache(self, read_once: str) -> None:
-        """Forget a cache whose directories are not these, or of which CMake read something else once.
+        """Forget a cache of other directories, or of what CMake reads once.
 
         CMake refuses the first and leaves it to the user to delete it. Of the second it keeps what it read; told of
         another compiler by a definition, it deletes it by itself, and with it all other definitions. Objects stay
