@@ -243,7 +243,8 @@ def run_pytest(session: nox.Session, *folders: str) -> None:
     other sessions' tests, too, and `-k` alone chose among those.
     """
     words = [word.partition("::")[0] for word in session.posargs]
-    named = any((ROOT / word).exists() for word in words if "/" in word or word == "tests")
+    paths = [ROOT / word for word in words if "/" in word or word == "tests"]
+    named = any(path.exists() and path.is_relative_to(ROOT) for path in paths)  # not --basetemp /tmp/there
     arguments = session.posargs if named else [*session.posargs, *folders]
     session.run(str(make_environment(session, "dev") / "pytest"), *SLOWEST, *WORKERS, *arguments, external=True)
 

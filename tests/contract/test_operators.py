@@ -93,6 +93,14 @@ def test_the_layer_is_told_which_operators_a_backend_has(interpreter: Path, tmp_
     assert source.count("return third_device::host::") == 1 and "return third_device::host::convolution_over" in source
 
 
+def test_the_list_of_what_the_layer_computes_is_that_of_its_header() -> None:
+    layer = backend_env.THIRD_DEVICE / "layer"
+    header = (layer / "include" / "third_device" / "host_operators.h").read_text()
+    (listed,) = re.findall(r"^HOST = \((.*?)^\)", (layer / "backend_build" / "operators.py").read_text(), re.M | re.S)
+    declared = re.findall(r"TD_API [\w:&<>, ]+? (\w+)\(", header)
+    assert declared[0] == "computes" and sorted(declared[1:]) == sorted(re.findall(r'"(\w+)"', listed))
+
+
 def test_a_kernel_may_be_for_the_newer_types_of_numbers(interpreter: Path, tmp_path: Path) -> None:
     text = "namespace: acme\nkernels: [{op: relu, dtypes: [float8_e4m3fn, uint16, complex32]}]\n"
     source = generate_text(interpreter, tmp_path, text)[1]

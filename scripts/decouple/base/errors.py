@@ -1,4 +1,4 @@
-"""The one exception that users see."""
+"""The one exception that users see, and what raises it for a number."""
 
 from __future__ import annotations
 
@@ -34,3 +34,10 @@ class UsageError(DecoupleError):
 
     def __init__(self, what: str, *, next_step: str | None = None) -> None:
         super().__init__(what, next_step=next_step, code=USAGE)
+
+
+def refuse_below(least: int, **options: float | None) -> None:
+    """Raise UsageError for an option's number below ``least``; None was not given."""
+    for name, number in options.items():
+        if number is not None and number < least:
+            raise UsageError(f"--{name} {number}: at least {least}", next_step=f"leave --{name} out")

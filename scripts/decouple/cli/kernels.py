@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from decouple.base.errors import CHECK_FAILED, OK, UsageError
+from decouple.base.errors import CHECK_FAILED, OK, refuse_below
 from decouple.base.files import write_output
 from decouple.cli import output
 from decouple.cli.request import make_request, refuse_alone
@@ -76,8 +76,7 @@ def register(subparsers: Any) -> None:
 
 def _run_unpatched(arguments: argparse.Namespace) -> int:
     refuse_alone(arguments, ("minutes", "toolkit"))
-    if arguments.files < 1:
-        raise UsageError(f"--files {arguments.files}: at least one", next_step="--files 1, or leave it out")
+    refuse_below(1, files=arguments.files)
     if arguments.toolkit:
         request = single_stage.choose_part(make_request(BuildRequest, arguments, core="stock"))
         found = single_stage.compare_single_stage(request, arguments.files, arguments.minutes, output.make_listener())

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base import git
-from decouple.base.errors import CHECK_FAILED, INTERRUPTED, OK, DecoupleError
+from decouple.base.errors import CHECK_FAILED, INTERRUPTED, OK, DecoupleError, refuse_below
 from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.cli.request import make_request, refuse_alone, refuse_unread
@@ -117,6 +117,7 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
             test_cuda.record_stored(find_project(), arguments.release, ours, theirs, seen, output.make_listener())
         return OK if seen.ok else CHECK_FAILED
     project = find_project()
+    refuse_below(1, devices=arguments.devices)
     simulation = ("--devices", str(arguments.devices), "--memory", arguments.memory)
     work = WorkRequest(project, arguments.release)
     wanted = test_cuda.choose_torch(

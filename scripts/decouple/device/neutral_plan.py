@@ -33,11 +33,11 @@ _HANDLES = ("cuda_stream", "cuda_event")
 """What a stream and an event of torch.cuda have, and none of torch's."""
 _NAMES = {"cuda", "is_cuda", "cudnn", "CUDA", "nccl"}
 _NUMBER = m.Integer() | m.UnaryOperation(m.Minus(), m.Integer())
-_A_NUMBER = m.Integer() | m.Call(
+_KNOWN_NUMBER = m.Integer() | m.Call(
     func=m.Name("int") | m.Name("len") | m.Attribute(attr=m.Name("current_device_index") | m.Name("get_rank"))
 )
 """What is a number and no text of one, whatever else the program says."""
-_OF_A_NUMBER = m.Call(args=[m.Arg(value=_NUMBER | m.Name("None"), keyword=None, star="")])
+_OF_KNOWN_NUMBER = m.Call(args=[m.Arg(value=_NUMBER | m.Name("None"), keyword=None, star="")])
 _NO_DEVICE = m.Arg(value=m.Name("None"), keyword=None) | m.Arg(value=m.Name("None"), keyword=m.Name("device"))
 _SUSPECT = re.compile(r"\bcuda\b|\bcudnn\b|\bnccl\b|\bCUDA\b")
 Change = Callable[[Any], Any]
@@ -268,7 +268,7 @@ class ChangePlan:
     def _change_formatted(self, made: Any) -> Any:
         """``f"cuda:{rank}"``, where ``rank`` may be a text: ``os.environ["LOCAL_RANK"]``."""
         number = made.parts[1].expression
-        if not m.matches(number, _A_NUMBER):
+        if not m.matches(number, _KNOWN_NUMBER):
             number = cst.Call(cst.Name("int"), [cst.Arg(number)])
         return cst.Call(cst.parse_expression(f"{self._torch}.device"), [cst.Arg(number)])
 
@@ -385,7 +385,7 @@ class ChangePlan:
         call = parent if isinstance(parent, cst.Call) and parent.func is attribute else None
         if head == "torch.cuda" and call and (why := self._explain_refusal(name, call)):
             self._kept[attribute] = why
-        elif found == "torch.cuda.device" and not (call and m.matches(call, _OF_A_NUMBER)):
+        elif found == "torch.cuda.device" and not (call and m.matches(call, _OF_KNOWN_NUMBER)):
             self._settle(attribute, f"{self._own}.device")
         elif head == "torch.cuda" and name in self._table.accelerator:
             self._settle(attribute, f"{self._torch}.accelerator.{self._table.accelerator[name]}")

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import structs
 from msgspec.structs import replace
 
-from decouple.base.errors import UsageError
+from decouple.base.errors import UsageError, refuse_below
 from decouple.base.paths import find_cache
 from decouple.base.untrusted_input import is_count
 from decouple.build import object_times, root_description, rootfs, settings, toolchain, toolkits
@@ -225,8 +225,7 @@ def settle_choices(request: BuildRequest) -> Choices:
         raise UsageError("--arch is empty", next_step="name an architecture, e.g. --arch 9.0")
     if not request.toolkit:
         check_archs(archs, (), "")
-    if request.jobs is not None and request.jobs < 1:
-        raise UsageError(f"--jobs {request.jobs}: at least one", next_step="--jobs 1, or leave it out")
+    refuse_below(1, jobs=request.jobs)
     if request.revision < 0:
         raise UsageError(
             f"--revision {request.revision}: a number from 1 on", next_step="leave it out for the first build"

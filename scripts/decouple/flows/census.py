@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.checkout import Checkout
-from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.errors import DecoupleError, UsageError, refuse_below
 from decouple.base.git import Repository
 from decouple.census import additions, taxonomy
 from decouple.census.compare import CensusComparison, Removal, compare_censuses
@@ -76,6 +76,7 @@ def take_census(request: CensusRequest, listener: Listener = QUIET) -> CensusRes
 
     Raises UsageError when an applied tree is asked for and not there, or together with the pristine one alone.
     """
+    refuse_below(1, jobs=request.jobs)
     project, release = request.project, request.release
     applied = request.applied or Checkout(project).locate_tree(release)
     if request.before and (request.applied or request.after):

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from decouple.base.errors import UsageError
+from decouple.base.errors import UsageError, refuse_below
 from decouple.base.files import remove_folder
 from decouple.build import settings
 from decouple.build.wheel_finishing import find_series, refuse_other_core
@@ -56,6 +56,7 @@ def check_contract(request: ContractRequest, listener: Listener = QUIET) -> Cont
     Raises UsageError when a folder or a wheel is missing, or torch_cuda is for another core; DecoupleError when the
     backend does not build.
     """
+    refuse_below(1, jobs=request.jobs)
     with contract.open_backend(request.project / "third_device", request.device) as backend:
         return _check_backend(request, backend, listener)
 

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from decouple.base import zips
-from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.errors import DecoupleError, UsageError, refuse_below
 from decouple.base.files import compute_sha256, hold_lock, write_atomically
 from decouple.base.interpreter import find_python, run_python
 from decouple.base.mounts import remove_tree
@@ -76,8 +76,7 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
 
     Raises DecoupleError where a torch cannot be asked, or is of another release; UsageError.
     """
-    if request.jobs is not None and request.jobs < 1:
-        raise UsageError(f"--jobs {request.jobs}: at least one", next_step="--jobs 1, or leave it out")
+    refuse_below(1, jobs=request.jobs)
     if request.record and (request.python or request.against != PYPI):
         raise UsageError(
             "--record: recorded is how the wheels of a build compare with the official one",

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout
-from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.errors import DecoupleError, UsageError, refuse_below
 from decouple.base.files import compute_sha256, hold_lock
 from decouple.base.paths import find_cache
 from decouple.build import inputs, settings, toolkits, tree_status
@@ -128,18 +128,11 @@ def run_suites(
             next_step="wait until it ends, or give this one a --label of its own",
         )
 
-    refuse_numbers(choice)
+    refuse_below(1, jobs=choice.jobs, slice=choice.slice)
+    refuse_below(0, files=choice.files, retries=choice.retries)
     torch.folder.mkdir(parents=True, exist_ok=True)
     with hold_lock(torch.folder, refuse_other_run):
         return _run_suites(torch, tests, choice, theirs or {}, recorded, listener)
-
-
-def refuse_numbers(choice: SuiteChoice) -> None:
-    """Raise UsageError for a number that nobody can mean, such as ``--jobs -1``."""
-    given = (("jobs", choice.jobs, 1), ("slice", choice.slice, 1), ("files", choice.files, 0))
-    for option, number, least in (*given, ("retries", choice.retries, 0)):
-        if number is not None and number < least:
-            raise UsageError(f"--{option} {number}: at least {least}", next_step=f"leave --{option} out")
 
 
 def _run_suites(

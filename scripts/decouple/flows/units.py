@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from decouple.base.errors import UsageError
+from decouple.base.errors import refuse_below
 from decouple.build.environment import Places
 from decouple.build.inputs import list_tracked_files, read_tree_state
 from decouple.flows.listener import QUIET, Listener
@@ -74,10 +74,7 @@ def check_units(request: UnitsRequest, listener: Listener = QUIET) -> UnitsRun:
 
     Raises UsageError or DecoupleError where stage 1 is not configured or a build runs.
     """
-    if request.jobs < 1:
-        raise UsageError(f"--jobs {request.jobs}: at least one", next_step="--jobs 1, or leave it out")
-    if request.count is not None and request.count < 1:
-        raise UsageError(f"--count {request.count}: at least one", next_step="--count 60, or leave it out")
+    refuse_below(1, jobs=request.jobs, count=request.count)
     places = request.places
     units = choose_units(read_units(places.stage1 / "compile_commands.json"), request.count, first=TOUCHED)
     places.create_folders()

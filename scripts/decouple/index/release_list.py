@@ -31,7 +31,7 @@ from tuf.api.exceptions import (
 from tuf.api.metadata import Metadata, MetaFile, Root, Signed, Snapshot, TargetFile, Targets, Timestamp
 from tuf.ngclient import FetcherInterface, Updater, UpdaterConfig
 
-from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.errors import DecoupleError, UsageError, refuse_below
 from decouple.base.files import hold_lock, write_atomically
 from decouple.base.untrusted_input import parse_json, read_bounded
 from decouple.index import catalog
@@ -65,8 +65,7 @@ def sign_lists(
     root, so that who trusts the old one trusts it too (TUF, 5.3.4). Raises UsageError when a key is needed and not
     given, DecoupleError for keys that are none.
     """
-    if days < 1:
-        raise UsageError(f"--days {days}: at least 1", next_step=f"leave it out for {DAYS}")
+    refuse_below(1, days=days)
     if not site.is_dir():
         raise UsageError(f"{site}: no such folder", next_step="publish first: decouple index build FOLDER --site SITE")
     with hold_lock(site):  # of two at once one would sign what the other is about to replace

@@ -280,7 +280,7 @@ def test_a_folder_that_is_no_checkout_is_named(tmp_path: Path) -> None:
     [
         (["--arch", "hopper"], 2, "--arch hopper: not an architecture"),
         (["--profile", "rocm"], 2, "profile 'rocm' is unknown"),
-        (["--jobs", "0"], 2, "--jobs 0: at least one"),
+        (["--jobs", "0"], 2, "--jobs 0: at least 1"),
         (["--env", "host", "--tree", "/nowhere/at/all"], 2, "/nowhere/at/all: no such folder"),
     ],
 )

@@ -87,9 +87,10 @@ def test_the_benches_that_are_named_are_run(tmp_path: Path) -> None:
     [
         ([], ["tests/real"]),
         (["-k", "docs"], ["-k", "docs", "tests/real"]),
+        (["--basetemp", "/tmp"], ["--basetemp", "/tmp", "tests/real"]),
         (["tests/real/test_later.py::test_a", "-x"], ["tests/real/test_later.py::test_a", "-x"]),
     ],
-    ids=["nothing", "an option alone", "a test"],
+    ids=["nothing", "an option alone", "a folder elsewhere", "a test"],
 )
 def test_a_session_of_tests_takes_its_own_where_none_is_named(
     tmp_path: Path, words: list[str], taken: list[str]

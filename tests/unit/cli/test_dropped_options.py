@@ -59,6 +59,9 @@ LINES = {
 #: what is typed -> the value that says nothing, or all of something that is not there
 VALUES = {
     "parity 2.6 --jobs -1": "--jobs -1",
+    "census 2.6 --jobs -1": "--jobs -1",
+    "contract 2.6 --jobs -1": "--jobs -1",
+    "test-cuda 2.6 --device simulated --devices 0": "--devices 0",
     "stages units 2.6 --count -1": "--count -1",
     "kernels unpatched 2.6 --files 0": "--files 0",
     "smoke 2.6 --minutes 0": "--minutes 0",

@@ -55,6 +55,12 @@ def test_a_wrong_value_is_named(name: str, value: str, said: str) -> None:
         Settings({name: value}, TORCH_CUDA).definitions()
 
 
+def test_a_list_of_arguments_is_quoted_as_in_a_shell() -> None:
+    assert Settings({"CMAKE_ARGS": "-DA='b c' -DD=1"}).list_words("CMAKE_ARGS") == ["-DA=b c", "-DD=1"]
+    with pytest.raises(WrappedCMakeError, match="CMAKE_ARGS=-DA='b: No closing quotation"):
+        Settings({"CMAKE_ARGS": "-DA='b"}).list_words("CMAKE_ARGS")
+
+
 def test_help_lists_every_parameter() -> None:
     for parameters in (PARAMETERS, TORCH_CUDA):
         text = help_text(parameters)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -93,6 +94,17 @@ class Settings:
         Raises KeyError for an unlisted name.
         """
         return self.environ.get(name) or self.find_parameter(name).default
+
+    def list_words(self, name: str) -> list[str]:
+        """Read a list of arguments, quoted as in a shell.
+
+        Raises WrappedCMakeError for a quotation that is not closed.
+        """
+        value = self.text(name) or ""
+        try:
+            return shlex.split(value)
+        except ValueError as error:
+            raise WrappedCMakeError(f"{name}={value}: {error}", "close the quotation in it") from None
 
     def flag(self, name: str) -> bool:
         """Read a flag in upstream's spellings.

@@ -27,7 +27,6 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import re
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -73,7 +72,7 @@ class Compiler:
         for part in self.command:
             whole = _PLACE.fullmatch(part)
             if whole and whole[1] not in RULE and settings.find_parameter(whole[1]).kind == "flags":
-                made += shlex.split(settings.text(whole[1]) or "")
+                made += settings.list_words(whole[1])
             else:
                 made.append(_PLACE.sub(lambda place: self._fill_place(place[1], settings), part))
         wrong = next((part for part in made if ";" in part), None)

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -74,16 +73,13 @@ class WrappedCMake:
         if self.install_prefix:
             made["CMAKE_INSTALL_PREFIX"] = str(self.install_prefix)
         named = {name.partition(":")[0]: value for name, value in (extra or {}).items()}
-        named |= _list_definitions(self._list_more_arguments())
+        named |= _list_definitions(self.settings.list_words("CMAKE_ARGS"))
         made.update(features.detect_features(self.settings, named).definitions(self.settings))
         made.update(self.limits.definitions())
         made.update(self.settings.definitions())
         made.update(self.project.definitions(self.settings))
         made.update(extra or {})
         return made
-
-    def _list_more_arguments(self) -> list[str]:
-        return shlex.split(self.settings.text("CMAKE_ARGS") or "")
 
     def _find_program(self, name: str) -> str | None:
         return shutil.which(name, path=self.environ.get("PATH"))
@@ -100,7 +96,7 @@ class WrappedCMake:
         if not self._cmake.has_ninja:
             raise WrappedCMakeError("ninja is not on the PATH (or USE_NINJA=0)", "install ninja")
         definitions = self._cmake.arguments(self.definitions(extra))
-        arguments = ["-GNinja", *definitions, *self._list_more_arguments(), str(self.source_dir)]
+        arguments = ["-GNinja", *definitions, *self.settings.list_words("CMAKE_ARGS"), str(self.source_dir)]
         given = _list_definitions(arguments)
         pools = given.get("CMAKE_JOB_POOLS", "")
         stamp = self.build_dir / _STAMP
