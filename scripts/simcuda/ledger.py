@@ -20,7 +20,8 @@ class Totals:
     allocations numbered as they first appear; ``loose`` has all device pointers alike. ``plain`` is over launches
     without their argument bytes, copies, fills, events and graphs: what a real GPU is asked for too. ``device`` says
     which it was: "simulated" or "gpu". ``unset`` tells one list of argument bytes that are left out (``run --unset``)
-    from another; ledgers with different ones say nothing of each other.
+    from another; ledgers with different ones say nothing of each other. No more do those of two ``format`` s: what an
+    entry says, as native/runtime/ledger.h numbers it; 1 where none is named.
     """
 
     device: str
@@ -37,6 +38,7 @@ class Totals:
     events: int
     processes: int = 0
     """How many other processes' ledgers are in it."""
+    format: int = 1
 
     def add_process(self, other: Totals) -> Totals:
         """Return these totals with those of another process, in whatever order."""
@@ -74,7 +76,8 @@ class Ledger:
         self._library.simcuda_ledger_totals(out)
         digests = (f"{out[0]:016x}", f"{out[1]:016x}", f"{out[2]:016x}")
         device = "simulated" if hasattr(self._library, "simcuda_device_count") else "gpu"
-        return Totals(device, _compute_unset_digest(), *digests, *(int(n) for n in out[3:]))
+        totals = Totals(device, _compute_unset_digest(), *digests, *(int(n) for n in out[3:]))
+        return replace(totals, format=self._library.simcuda_ledger_format())
 
     def read_entries(self) -> list[str]:
         """Return what was kept, JSON arrays such as ``["copy","HD",1024,0,[0,512]]``."""

@@ -130,12 +130,16 @@ class Recorder:
         self.current = {"id": item.nodeid, "outcome": "started", "seconds": 0.0, "why": None, "ledger": None}
         self.failure_text = ""
         self.write_row({"id": item.nodeid, "outcome": "started"})
+        collects = gc.isenabled()
         if self.ledger:
+            gc.disable()  # so that a test's memory is given back when its program does so, or asks for a collection
             empty_caches()
             self.ledger.reset(keep_entries=self.entries)
         if self.processes:
             self.processes.clear()
         yield
+        if collects:
+            gc.enable()
         self.current["known"] = known_failures.find_reason(item.nodeid, self.known, self.failure_text)
         if self.ledger and self.processes:
             totals = self.ledger.read_totals()
@@ -186,11 +190,11 @@ def empty_caches() -> None:
     tests that tell a graph's pool from the usual one, by whatever is there when they begin. A memory history that a
     test left on ends: what is given back here would stand in the snapshots of the tests behind it.
     """
+    for _ in range(4):  # what a node in C++ holds is garbage when the node is gone
+        if not gc.collect():
+            break
     torch: Any = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
-        for _ in range(4):  # what a node in C++ holds is garbage when the node is gone
-            if not gc.collect():
-                break
         with contextlib.suppress(RuntimeError):
             if torch._C._cuda_isHistoryEnabled():
                 torch.cuda.memory._record_memory_history(None)

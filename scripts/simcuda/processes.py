@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -29,10 +30,15 @@ def register_writer(folder: Path) -> None:
 
 
 def prepare_writer(folder: Path) -> Callable[[], None] | None:
-    """Begin this process's ledger; return what writes it, None where nothing records."""
+    """Begin this process's ledger, without automatic collection; return what writes it.
+
+    None where nothing records.
+    """
     ledger = Ledger.find_loaded()
     if ledger is None:
         return None
+    # when Python collects by itself hangs on its version and on all that was imported, and with it when memory is freed
+    gc.disable()
     entries = (folder / KEEP_ENTRIES).exists()
     ledger.reset(keep_entries=entries)
     return functools.partial(_write_ledger, ledger, folder, os.getpid(), entries=entries)

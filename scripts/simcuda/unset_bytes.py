@@ -47,7 +47,7 @@ from simcuda.errors import SimcudaError, explain_os_error
 
 #: An entry's argument: device pointers as "[allocation,offset]", known gaps as "..", those that memcheck saw as "??",
 #: the rest hexadecimal digits.
-_PART = re.compile(r"\[\d+,\d+\]|H|[0-9a-f.?]{2}")
+_PART = re.compile(r"\[\d+,\d+(?:,\d+)?\]|H|[0-9a-f.?]{2}")
 _RANGE = re.compile(r"([0-9a-f]{16}) (\d+) (\d+) (\d+)", re.ASCII)
 _NEVER_SET = "??"
 _WORD = 8

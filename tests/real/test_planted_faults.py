@@ -31,7 +31,11 @@ FOUND = {
     "grid": {"softmax"},
     "stream": {"cumulative_sum_on_a_stream"},
     "allocator": {"large_tensor"},
-    "binding": {"cumulative_sum_on_a_stream", "addition_on_a_stream"},
+    "binding": {"cumulative_sum_on_a_stream", "addition_on_a_stream", "product_on_a_stream"},
+    "guard": {"addition_on_the_second_device"},
+    "handle": {"product_on_a_stream"},
+    "mode": {"product_in_reduced_precision"},
+    "wait": {"two_streams"},
     "again": set(),
 }
 
@@ -41,7 +45,20 @@ def test_each_fault_is_found_by_the_name_of_its_test(tmp_path: Path, cuda_python
     subprocess.run(["c++", "-shared", "-fPIC", "-o", library, PROGRAMS / "planted.cpp", "-ldl"], check=True)
     program = f'LD_PRELOAD={library}:$LD_PRELOAD exec {cuda_python} "{PROGRAMS / "planted.py"}"'
     python = str(cuda_python)
-    command = [python, "-m", "simcuda", "run", "--no-shadows", "--python", python, "sh", "-c", program]
+    command = [
+        python,
+        "-m",
+        "simcuda",
+        "run",
+        "--no-shadows",
+        "--devices",
+        "2",
+        "--python",
+        python,
+        "sh",
+        "-c",
+        program,
+    ]
     done = subprocess.run(command, env=simulated_variables(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     builds: dict[str, dict[str, SuiteResult]] = {}

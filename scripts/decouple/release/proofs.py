@@ -535,7 +535,11 @@ def _describe_comparison(suites: SuitesSection) -> str:
     if not against:
         return ""
     bare = " but for arguments" if against.plain or suites.device == "gpu" else ""
-    ledgers = f", {against.loose} of {against.ledgers} ledgers the same{bare}" if against.ledgers else ""
+    ledgers = (
+        f", {against.loose} of {against.ledgers} ledgers (format {against.format}) the same{bare}"
+        if against.ledgers
+        else ""
+    )
     return f"{against.tests - against.outcomes} of {against.tests} not as {against.label}{ledgers}"
 
 

@@ -190,6 +190,8 @@ class SuitesComparison(StatusSection, frozen=True):
     unexplained: int = 0
     plain: bool = False
     """Whether ledgers were compared without arguments, as with those of a real GPU."""
+    format: int = 1
+    """What the ledgers' entries said, as `simcuda.ledger` numbers it; older records name none."""
 
 
 class SuitesSection(StatusSection, frozen=True):

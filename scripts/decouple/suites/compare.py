@@ -44,7 +44,8 @@ class SuiteComparison(Struct, frozen=True):
     counts ledgers that are the same to the last byte with pointers as (allocation, offset), ``loose`` those that are
     with all pointers alike; where a real GPU is one of the devices both count launches without their arguments, copies,
     fills, events and graphs (``plain``). ``only_ours`` and ``only_theirs`` count tests that the other side did not run;
-    of these each that our build was to have is a difference.
+    of these each that our build was to have is a difference. ``format``: of the ledgers' entries, as `simcuda.ledger`
+    has it.
     """
 
     tests: int
@@ -56,6 +57,7 @@ class SuiteComparison(Struct, frozen=True):
     only_theirs: int
     differences: tuple[Difference, ...]
     plain: bool = False
+    format: int = 1
 
     @property
     def ok(self) -> bool:
@@ -64,7 +66,7 @@ class SuiteComparison(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts for the status file."""
-        numbers = ("tests", "outcomes", "ledgers", "exact", "loose", "only_ours", "only_theirs", "plain")
+        numbers = ("tests", "outcomes", "ledgers", "exact", "loose", "only_ours", "only_theirs", "plain", "format")
         unexplained = sum(not difference.reason for difference in self.differences)
         return {name: getattr(self, name) for name in numbers} | {"unexplained": unexplained}
 
@@ -82,8 +84,8 @@ def compare_results(
     and a test of ours that did not begin, whatever the other build's did.
 
     ``sides`` ("built/official") selects the known differences, with those of a real GPU and the simulated device where
-    one side is of each. Raises DecoupleError when the ledgers of a test were recorded with different lists of bytes
-    that nobody sets.
+    one side is of each. Raises DecoupleError when the ledgers of a test were recorded in two formats, or with different
+    lists of bytes that nobody sets.
     """
     both = sorted(ours.keys() & theirs.keys())
     differences = [
@@ -98,6 +100,7 @@ def compare_results(
     ]
     ledgers = exact = loose = same = 0
     plain = False
+    formats: set[int] = set()
     for test in both:
         our_result, their_result = ours[test], theirs[test]
         if our_result.outcome == their_result.outcome and our_result.is_begun:
@@ -110,6 +113,13 @@ def compare_results(
             )
         if our_result.ledger is None or their_result.ledger is None:
             continue
+        pair = [one.get("format", 1) for one in (our_result.ledger, their_result.ledger)]
+        if pair[0] != pair[1]:
+            raise DecoupleError(
+                f"{test}: its two ledgers have entries of two formats ({min(pair)} and {max(pair)})",
+                next_step="decouple test-cuda … --again on the older one",
+            )
+        formats.add(pair[0])
         if (
             our_result.ledger.get("unset") != their_result.ledger.get("unset")
             and _choose_digests(our_result.ledger, their_result.ledger) != _PLAIN
@@ -139,6 +149,7 @@ def compare_results(
         only_ours=len(ours.keys() - theirs.keys()),
         only_theirs=len(theirs.keys() - ours.keys()),
         plain=plain,
+        format=min(formats, default=1),
         differences=tuple(
             replace(difference, reason=_find_reason(difference, ours, theirs, sides)) for difference in differences
         ),

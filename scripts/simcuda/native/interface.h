@@ -40,6 +40,7 @@ int simcuda_value_follows(void);
 void simcuda_expect_count(int on, long long count);
 void* simcuda_last_stream(void);
 void simcuda_forget_stream(void);
+void simcuda_stream_number(void* stream, char* out, size_t room);
 int simcuda_is_capturing(void* stream);
 int simcuda_stream_device(void* stream);
 int simcuda_occupancy(int block, size_t shared);
@@ -71,11 +72,12 @@ struct simcuda_listener {
 void simcuda_listen(const struct simcuda_listener* who);
 
 // ledger
+int simcuda_ledger_format(void);
 void simcuda_ledger_reset(int keep_entries);
 void simcuda_ledger_totals(unsigned long long out[10]);
 size_t simcuda_ledger_entries(char* out, size_t room);
 void simcuda_library_call(const char* name, const char* exact, const char* loose);
-void simcuda_place(const void* address, char* out, size_t room);
+void simcuda_place(const void* address, char* exact, char* loose, size_t room);
 
 #ifdef __cplusplus
 }

@@ -42,6 +42,27 @@ extern "C" int cudaLaunchKernel(
   return next(kernel, grid, block, arguments, shared, stream);
 }
 
+// What a guard of a device asks for.
+extern "C" int cudaSetDevice(int device) {
+  static auto* next = real<decltype(cudaSetDevice)>("cudaSetDevice");
+  return fault == "guard" ? 0 : next(device);
+}
+
+extern "C" int cublasSetStream_v2(void* handle, void* stream) {
+  static auto* next = real<decltype(cublasSetStream_v2)>("cublasSetStream_v2");
+  return next(handle, fault == "handle" ? nullptr : stream);
+}
+
+extern "C" int cublasSetMathMode(void* handle, int mode) {
+  static auto* next = real<decltype(cublasSetMathMode)>("cublasSetMathMode");
+  return next(handle, fault == "mode" ? 0 : mode);
+}
+
+extern "C" int cudaStreamWaitEvent(void* stream, void* event, unsigned flags) {
+  static auto* next = real<decltype(cudaStreamWaitEvent)>("cudaStreamWaitEvent");
+  return fault == "wait" ? 0 : next(stream, event, flags);
+}
+
 extern "C" int cudaMalloc(void** at, size_t size) {
   if (fault == "allocator" && size > (20u << 20))
     size += 2u << 20;

@@ -41,7 +41,36 @@ def event() -> None:
     torch.cuda.synchronize()
 
 
-TESTS: tuple[Callable[[], None], ...] = (softmax, cumulative_sum_on_a_stream, addition_on_a_stream, large_tensor, event)
+def addition_on_the_second_device() -> None:
+    far + far
+
+
+def product_on_a_stream() -> None:
+    with torch.cuda.stream(side):
+        x @ x
+
+
+def product_in_reduced_precision() -> None:
+    torch.backends.cuda.matmul.allow_tf32 = True
+    x @ x
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def two_streams() -> None:
+    side.wait_stream(torch.cuda.current_stream())
+
+
+TESTS: tuple[Callable[[], None], ...] = (
+    softmax,
+    cumulative_sum_on_a_stream,
+    addition_on_a_stream,
+    large_tensor,
+    event,
+    addition_on_the_second_device,
+    product_on_a_stream,
+    product_in_reduced_precision,
+    two_streams,
+)
 
 
 @contextmanager
@@ -61,9 +90,10 @@ def planted(fault: str) -> Iterator[None]:
 ledger = Ledger.find_loaded()
 assert ledger
 x = torch.zeros(64, 64, device="cuda")
+far = torch.zeros(64, device="cuda:1")
 for test in TESTS:  # what is made once is there
     test()
-for fault in ("", "grid", "stream", "allocator", "binding", "again"):
+for fault in ("", "grid", "stream", "allocator", "binding", "guard", "handle", "mode", "wait", "again"):
     with planted(fault):
         for test in TESTS:
             torch.cuda.empty_cache()  # of what the test before left

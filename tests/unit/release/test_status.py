@@ -567,7 +567,7 @@ def test_cuda_suites_are_told_torch_by_torch_and_against_another_build() -> None
     }
     official = suites | {"label": "official", "against": None}
     found = figures(status.parse_status({"suites": {"official": official, "built": suites}}))
-    told = "900 passed, 3 failed; 2 of 903 not as official, 899 of 900 ledgers the same"
+    told = "900 passed, 3 failed; 2 of 903 not as official, 899 of 900 ledgers (format 1) the same"
     assert found["CUDA suites: our wheels (simulated; cuda, torch)"] == f"{told} | explained"
     # nobody takes another's results for ours
     assert found["CUDA suites: official (simulated; cuda, torch)"] == "900 passed, 3 failed | recorded"
@@ -592,7 +592,7 @@ def test_ledgers_that_were_compared_with_a_gpus_are_the_same_but_for_arguments()
     against = status.SuitesComparison("gpu.xz", 9, 9, ledgers=9, loose=9, plain=True)
     run = status.SuitesSection("simulated", ("passed",), {"cuda": {"passed": 9}}, "built", against)
     (row,) = proofs.PROOFS[proofs.SUITES].describe(status.ReleaseStatus(suites={"built-simulated": run}))
-    assert row.text.endswith("9 of 9 ledgers the same but for arguments")
+    assert row.text.endswith("9 of 9 ledgers (format 1) the same but for arguments")
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,48 @@ print([entry[5] if entry[0] == "launch" else entry[:2] for entry in entries()], 
     assert few == many
 
 
+def test_another_device_than_the_first_is_told_with_its_streams_and_its_memory(built: Path) -> None:
+    program = """
+cuda.check(cuda.rt.cudaSetDevice(1))
+far = cuda.malloc(512)
+cuda.axpy(far, far, 1)
+cuda.axpy(far, x, 1, stream=cuda.stream())
+cuda.check(cuda.rt.cudaMemcpyAsync(far, x, c.c_size_t(8), 3, None))
+cuda.check(cuda.rt.cudaDeviceSynchronize())
+cuda.check(cuda.rt.cudaFree(far))
+print(json.dumps([entry[5:] if entry[0] == "launch" else entry for entry in entries()]))
+"""
+    rest = f"01000000 {'00' * 24}"
+    assert json.loads(run(built, program, SIMCUDA_DEVICES="2")) == [
+        ["malloc", 512, 1],
+        ["1:0", f"[0,0,1] [0,0,1] {rest}"],
+        ["1:1", f"[0,0,1] [1,0] {rest}"],
+        ["copy", "DD1", "1:0", 8, [1, 0], [0, 0, 1]],
+        ["sync device", "1:0"],
+        ["free", 512, 1],
+    ]
+
+
+def test_a_wait_tells_for_what_the_stream_or_the_host_waits(built: Path) -> None:
+    program = """
+a, b, event = cuda.stream(), cuda.stream(), c.c_void_p()
+cuda.check(cuda.rt.cudaEventCreate(c.byref(event)))
+cuda.check(cuda.rt.cudaStreamWaitEvent(a, event, 0))
+cuda.check(cuda.rt.cudaEventRecord(event, b))
+cuda.check(cuda.rt.cudaStreamWaitEvent(a, event, 0))
+cuda.check(cuda.rt.cudaEventSynchronize(event))
+cuda.check(cuda.rt.cudaStreamSynchronize(a))
+print(json.dumps(entries()))
+"""
+    assert json.loads(run(built, program)) == [
+        ["wait", 1, "none"],
+        ["record", 2],
+        ["wait", 1, 2],
+        ["sync event", 2],
+        ["sync stream", 1],
+    ]
+
+
 def test_the_order_of_two_threads_is_not_told(built: Path) -> None:
     program = """
 def work(n, turn):
@@ -359,6 +401,13 @@ for grid in (4, 5):
     cuda.check(cuda.rt.cudaEventCreate(c.byref(event)))
     cuda.check(cuda.rt.cudaEventRecord(event, side))
     cuda.check(cuda.rt.cudaStreamWaitEvent(None, event, 0))
+    cuda.check(cuda.rt.cudaEventSynchronize(event))
+    cuda.check(cuda.rt.cudaStreamSynchronize(side))
+    cuda.check(cuda.rt.cudaDeviceSynchronize())
+    cuda.check(cuda.rt.cudaSetDevice(1))
+    cuda.check(cuda.rt.cudaMemset(cuda.malloc(8), grid, c.c_size_t(8)))
+    cuda.check(cuda.rt.cudaStreamWaitEvent(side, event, 0))  # of a stream of the first device
+    cuda.check(cuda.rt.cudaSetDevice(0))
     z = cuda.malloc(512)
     cuda.check(cuda.rt.cudaMemcpyAsync(z, x, c.c_size_t(64), 3, None))
     cuda.check(cuda.rt.cudaMemset(z, 7, c.c_size_t(64)))
@@ -372,7 +421,8 @@ for grid in (4, 5):
     print(ours.device, ours.plain, simulated.plain, *counts)
 """
     preload = f"{recorder}:{built / 'libcudart.so.12'}"
-    first, second = (line.split() for line in run(built, program, LD_PRELOAD=preload).splitlines())
+    lines = run(built, program, LD_PRELOAD=preload, SIMCUDA_DEVICES="2").splitlines()
+    first, second = (line.split() for line in lines)
     assert first[1] == first[2] and second[1] == second[2]
     assert first[1] != second[1]  # another grid
-    assert first[3:] == ["2", "3", "1", "2", "4"]
+    assert first[3:] == ["2", "3", "2", "6", "5"]

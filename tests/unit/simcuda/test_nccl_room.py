@@ -33,15 +33,16 @@ int main(int, char** argv) {  // id, ranks, rank, what to do
   puts("in"), fflush(stdout);
   std::vector<std::vector<char>> all;
   if (!strcmp(argv[4], "no more files")) forbid_files();
+  if (!strncmp(argv[4], "for ", 4)) return !(room.wait_for_all() && room.exchange(argv[4] + 4, "abc", 3, &all));
   const bool small = !strcmp(argv[4], "exchange") || strstr(argv[4], "file");
-  if (small) return !(room.wait_for_all() && room.exchange("abc", 3, &all));
+  if (small) return !(room.wait_for_all() && room.exchange("test", "abc", 3, &all));
   if (!strcmp(argv[4], "too much")) {  // for a full disk
     signal(SIGXFSZ, SIG_IGN);
     rlimit limit{65536, 65536};
     setrlimit(RLIMIT_FSIZE, &limit);
   }
   std::vector<char> large(1 << 20);
-  if (strstr(argv[4], "much")) return !(room.wait_for_all() && room.exchange(large.data(), large.size(), &all));
+  if (strstr(argv[4], "much")) return !(room.wait_for_all() && room.exchange("test", large.data(), large.size(), &all));
   if (!strcmp(argv[4], "abort")) room.abort();
   getchar();
 }
@@ -108,7 +109,7 @@ def test_where_one_rank_has_no_room_every_rank_ends_with_an_error(program: Path,
         for rank in ranks:
             rank.kill()
     assert [rank.returncode for rank in ranks] == [1, 1]
-    assert "cannot write 1048576 bytes in /dev/shm: File too large" in said[0] and not said[1]
+    assert "cannot write 1048581 bytes in /dev/shm: File too large" in said[0] and not said[1]
     assert not find_folder(name).exists()
 
 
@@ -126,6 +127,17 @@ def test_where_one_rank_can_open_no_file_every_rank_ends_with_an_error(
         shutil.rmtree(find_folder(name), ignore_errors=True)
     assert [rank.returncode for rank in ranks] == [1, 1]
     assert f"cannot {said} in /dev/shm: Too many open files" in told[0] and not told[1]
+
+
+def test_ranks_that_come_for_different_collectives_end_with_an_error(program: Path, name: str) -> None:
+    """The sum met the broadcast by its number, and both went on with what the other had sent."""
+    ranks = [enter(program, name, 2, rank, f"for {what}") for rank, what in enumerate(("a sum", "a broadcast"))]
+    told = [rank.communicate(timeout=60)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [1, 1]
+    assert "NCCL rank 0 came for a sum, rank 1 for a broadcast" in told[0] + told[1] or (
+        "NCCL rank 1 came for a broadcast, rank 0 for a sum" in told[0] + told[1]
+    )
+    assert not find_folder(name).exists()
 
 
 def test_what_killed_ranks_left_is_swept_and_a_living_rank_keeps_its_room(program: Path, name: str) -> None:

@@ -283,7 +283,7 @@ if not child:
     signal.alarm(20)
     n, room = c.c_int(), c.create_string_buffer(64)
     rt.simcuda_library_call(b"cublasCreate_v2", b"", b"")
-    rt.simcuda_place(p, room, size(64)); assert room.value == b"[0,0]"
+    rt.simcuda_place(p, room, c.create_string_buffer(64), size(64)); assert room.value == b"[0,0]"
     assert rt.simcuda_is_capturing(None) == 0
     os._exit(cu.cuDeviceGetCount(c.byref(n)))
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
@@ -394,6 +394,50 @@ kernels, n = Runtime(), c.c_int()
 for threads, dynamic, fit in (128, 0, 7), (1024, 0, 0), (32, 0, 22), (128, 50000, 3):
     ok(rt.cudaOccupancyMaxActiveBlocksPerMultiprocessor(c.byref(n), kernels.function, threads, c.c_size_t(dynamic)))
     assert n.value == fit, (threads, dynamic, n.value)
+""",
+        PYTHONPATH=str(Path(__file__).parent),
+        LD_PRELOAD=str(built / "libcudart.so.12"),
+    )
+
+
+LAUNCH = """
+from device import Dim, Runtime
+kernels = Runtime()  # compiled for 9.0, with 70 registers and 9,216 bytes of shared memory
+arguments = (c.c_void_p * 4)(*[c.addressof(c.create_string_buffer(24))] * 4)
+def launch(threads=32, shared=0, blocks=1, start=rt.cudaLaunchKernel):
+    start.argtypes = [c.c_void_p, Dim, Dim, c.c_void_p, c.c_size_t, c.c_void_p]
+    return start(c.addressof(kernels.function), Dim(blocks, 1, 1), Dim(threads, 1, 1), arguments, shared, None)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arch", "code"),
+    [("9.0", 0), ("9.2", 0), ("8.6", 209), ("10.0", 209)],
+    ids=["own", "later", "earlier", "next major"],
+)
+def test_a_kernel_runs_within_the_major_version_that_it_was_compiled_for(built: Path, arch: str, code: int) -> None:
+    """A torch_cuda for 8.0 alone passed on the simulated 9.0; an H100 has no kernel image for it."""
+    launched = run(
+        built,
+        LAUNCH + "print(launch())",
+        PYTHONPATH=str(Path(__file__).parent),
+        LD_PRELOAD=str(built / "libcudart.so.12"),
+        SIMCUDA_ARCH=arch,
+    )
+    assert launched == str(code)
+
+
+def test_a_launch_gets_no_more_than_a_block_has_and_the_program_opted_in_to(built: Path) -> None:
+    """Codes of the runtime: 1 invalid value, 701 too many resources, 720 too large for a cooperative launch."""
+    run(
+        built,
+        LAUNCH
+        + """
+opt_in = lambda size: rt.cudaFuncSetAttribute(kernels.function, 8, size)
+assert [launch(shared=40000 - 64), launch(shared=40000)] == [0, 1]
+assert [opt_in(232448), opt_in(200000), launch(shared=200000), launch(shared=200001)] == [1, 0, 0, 1]
+assert [launch(threads) for threads in (896, 1024)] == [0, 701]
+assert [launch(blocks=blocks, start=rt.cudaLaunchCooperativeKernel) for blocks in (132 * 22, 132 * 22 + 1)] == [0, 720]
 """,
         PYTHONPATH=str(Path(__file__).parent),
         LD_PRELOAD=str(built / "libcudart.so.12"),

@@ -720,6 +720,15 @@ def test_ledgers_that_leave_out_different_bytes_are_not_compared() -> None:
     assert compare.compare_results(results(ledger=ledger(unset="2")), results(ledger=ledger(unset="2"))).ok
 
 
+def test_ledgers_of_two_formats_are_not_compared_and_a_comparison_says_of_which_they_are() -> None:
+    """An entry of the newer one says more, so they differ for no reason of a build's; with a real GPU's, too."""
+    for device in ("simulated", "gpu"):
+        with pytest.raises(DecoupleError, match=r"t\.py::A::x.*two formats \(1 and 2\)"):
+            compare.compare_results(results(ledger=ledger(format=2, device=device)), results(ledger=ledger()))
+    assert compare.compare_results(results(ledger=ledger(format=2)), results(ledger=ledger(format=2))).format == 2
+    assert compare.compare_results(results(), results()).format == 1  # as they were before one was named
+
+
 def test_nothing_in_common_is_not_a_pass() -> None:
     assert not compare.compare_results(results(), {}).ok
 

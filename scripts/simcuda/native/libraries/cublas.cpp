@@ -24,6 +24,7 @@ API cublasGetVersion_v2(cublasHandle_t, int* version) {
   return CUBLAS_STATUS_SUCCESS;
 }
 API cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
+  simlib::Call("cublasSetStream_v2") << stream;
   handle->stream = stream;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -32,6 +33,7 @@ API cublasGetStream_v2(cublasHandle_t handle, cudaStream_t* stream) {
   return CUBLAS_STATUS_SUCCESS;
 }
 API cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
+  simlib::Call("cublasSetMathMode") << mode;
   handle->math = mode;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -40,6 +42,7 @@ API cublasGetMathMode(cublasHandle_t handle, cublasMath_t* mode) {
   return CUBLAS_STATUS_SUCCESS;
 }
 API cublasSetPointerMode_v2(cublasHandle_t handle, cublasPointerMode_t mode) {
+  simlib::Call("cublasSetPointerMode_v2") << mode;
   handle->pointers = mode;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -48,6 +51,7 @@ API cublasGetPointerMode_v2(cublasHandle_t handle, cublasPointerMode_t* mode) {
   return CUBLAS_STATUS_SUCCESS;
 }
 API cublasSetAtomicsMode(cublasHandle_t handle, cublasAtomicsMode_t mode) {
+  simlib::Call("cublasSetAtomicsMode") << mode;
   handle->atomics = mode;
   return CUBLAS_STATUS_SUCCESS;
 }

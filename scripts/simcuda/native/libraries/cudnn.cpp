@@ -32,6 +32,7 @@ API cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
   return CUDNN_STATUS_SUCCESS;
 }
 API cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  simlib::Call("cudnnSetStream") << stream;
   handle->stream = stream;
   return CUDNN_STATUS_SUCCESS;
 }

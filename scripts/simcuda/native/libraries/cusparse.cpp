@@ -22,6 +22,7 @@ API cusparseStatus_t cusparseGetVersion(cusparseHandle_t, int* version) {
   return CUSPARSE_STATUS_SUCCESS;
 }
 API cusparseStatus_t cusparseSetStream(cusparseHandle_t handle, cudaStream_t stream) {
+  simlib::Call("cusparseSetStream") << stream;
   handle->stream = stream;
   return CUSPARSE_STATUS_SUCCESS;
 }
@@ -30,6 +31,7 @@ API cusparseStatus_t cusparseGetStream(cusparseHandle_t handle, cudaStream_t* st
   return CUSPARSE_STATUS_SUCCESS;
 }
 API cusparseStatus_t cusparseSetPointerMode(cusparseHandle_t handle, cusparsePointerMode_t mode) {
+  simlib::Call("cusparseSetPointerMode") << mode;
   handle->pointers = mode;
   return CUSPARSE_STATUS_SUCCESS;
 }

@@ -110,13 +110,13 @@ Reduction reduction(ncclComm_t comm, ncclRedOp_t op) {
 
 using Parts = std::vector<std::vector<char>>;
 
-// Everybody's `size` bytes at `in`, then `finish` with all of them.
-ncclResult_t collective(const char* name, ncclComm_t comm, cudaStream_t stream, const void* in, size_t size,
+// Everybody's `size` bytes at `in`, then `finish` with all of them. `each`: the bytes of one rank, alike in all.
+ncclResult_t collective(const char* name, size_t each, ncclComm_t comm, cudaStream_t stream, const void* in, size_t size,
                         std::function<void(const Parts&)> finish) {
   return give(comm, true, [=] {
     return on_stream(comm, stream, name, [=] {
       Parts all;
-      if (!comm->room->exchange(in, size, &all)) return false;
+      if (!comm->room->exchange(std::string(name) + " of " + std::to_string(each) + " bytes", in, size, &all)) return false;
       finish(all);
       return true;
     });
@@ -140,7 +140,7 @@ ncclResult_t join(ncclComm_t comm) {
   char mine[32] = {};
   Parts all;
   if (cudaDeviceGetPCIBusId(mine, sizeof mine, comm->device) != cudaSuccess) return ncclUnhandledCudaError;
-  if (!comm->room->wait_for_all() || !comm->room->exchange(mine, sizeof mine, &all)) return ncclSystemError;
+  if (!comm->room->wait_for_all() || !comm->room->exchange("ncclCommInitRank", mine, sizeof mine, &all)) return ncclSystemError;
   for (int r = 0; r < comm->ranks; r++)
     if (r != comm->rank && !memcmp(all[size_t(r)].data(), mine, sizeof mine)) return ncclInvalidUsage;
   return ncclSuccess;
@@ -201,7 +201,7 @@ API ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* out, ncclConf
   call << color << key;
   int mine[] = {color, key};
   Parts all;
-  if (!comm->room->exchange(mine, sizeof mine, &all)) return ncclSystemError;
+  if (!comm->room->exchange("ncclCommSplit", mine, sizeof mine, &all)) return ncclSystemError;
   *out = nullptr;
   std::string id = comm->room->id() + "-" + std::to_string(comm->splits++) + "-" + std::to_string(color);
   if (color < 0) return ncclSuccess;
@@ -278,9 +278,10 @@ API ncclGroupEnd() {
 }
 
 // ---- collectives ----
+// With the communicator it went to and the stream that waits for it.
 #define RECORD(...)            \
   simlib::Call call(__func__); \
-  record(call, __VA_ARGS__)
+  record(call, __VA_ARGS__, comm->ranks, comm->rank, stream)
 template <class... T>
 static void record(simlib::Call& call, const T&... values) {
   (void)std::initializer_list<int>{(call << values, 0)...};
@@ -289,14 +290,16 @@ API ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t type, 
                   cudaStream_t stream) {
   RECORD(in, out, count, type, op);
   Reduction r = reduction(comm, op);
-  return collective("ncclAllReduce", comm, stream, in, count * size_of(type),
+  const size_t size = count * size_of(type);
+  return collective("ncclAllReduce", size, comm, stream, in, size,
                     [=](const Parts& all) { simnccl::reduce(pointers(all), count, type, r, out); });
 }
 API ncclReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm,
                cudaStream_t stream) {
   RECORD(in, out, count, type, op, root);
   Reduction r = reduction(comm, op);
-  return collective("ncclReduce", comm, stream, in, count * size_of(type), [=](const Parts& all) {
+  const size_t size = count * size_of(type);
+  return collective("ncclReduce", size, comm, stream, in, size, [=](const Parts& all) {
     if (comm->rank == root) simnccl::reduce(pointers(all), count, type, r, out);
   });
 }
@@ -304,7 +307,7 @@ API ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, 
                   cudaStream_t stream) {
   RECORD(in, out, count, type, root);
   size_t size = count * size_of(type);
-  return collective("ncclBroadcast", comm, stream, in, comm->rank == root ? size : 0,
+  return collective("ncclBroadcast", size, comm, stream, in, comm->rank == root ? size : 0,
                     [=](const Parts& all) { memcpy(out, all[size_t(root)].data(), size); });
 }
 API ncclBcast(void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream) {
@@ -313,7 +316,7 @@ API ncclBcast(void* buffer, size_t count, ncclDataType_t type, int root, ncclCom
 API ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
   RECORD(in, out, count, type);
   size_t size = count * size_of(type);
-  return collective("ncclAllGather", comm, stream, in, size, [=](const Parts& all) {
+  return collective("ncclAllGather", size, comm, stream, in, size, [=](const Parts& all) {
     for (size_t r = 0; r < all.size(); r++) memcpy((char*)out + r * size, all[r].data(), size);
   });
 }
@@ -322,7 +325,7 @@ API ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t ty
   RECORD(in, out, count, type, op);
   size_t size = count * size_of(type);
   Reduction r = reduction(comm, op);
-  return collective("ncclReduceScatter", comm, stream, in, size * size_t(comm->ranks), [=](const Parts& all) {
+  return collective("ncclReduceScatter", size, comm, stream, in, size * size_t(comm->ranks), [=](const Parts& all) {
     simnccl::reduce(pointers(all, size * size_t(comm->rank)), count, type, r, out);
   });
 }

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -79,7 +80,11 @@ bool Room::failed() const { return !counters_ || counters_->failed; }
 
 bool Room::fail(const std::string& what) {
   const char* hint = errno == ENOSPC ? "; a container gets more by docker run --shm-size" : "";
-  fprintf(stderr, "simcuda: NCCL cannot %s in %s: %s%s\n", what.c_str(), kShared, strerror(errno), hint);
+  return refuse("cannot " + what + " in " + kShared + ": " + strerror(errno) + hint);
+}
+
+bool Room::refuse(const std::string& told) {
+  fprintf(stderr, "simcuda: NCCL %s\n", told.c_str());
   if (counters_)
     counters_->failed = 1;
   else  // an empty file, for which there is room and no descriptor is needed, tells wait_for_all
@@ -138,14 +143,23 @@ bool Room::wait_for_all() {
   return !failed();
 }
 
-bool Room::exchange(const void* data, size_t size, std::vector<std::vector<char>>* all) {
+bool Room::exchange(const std::string& what, const void* data, size_t size, std::vector<std::vector<char>>* all) {
   if (!counters_) return false;
   std::string stem = "all-" + std::to_string(next_) + "-";
   auto& done = counters_->done[next_++ % 1024];
-  if (!write(stem + std::to_string(rank_), data, size)) return false;
+  std::vector<char> mine(what.begin(), what.end());
+  mine.push_back(0);
+  mine.insert(mine.end(), (const char*)data, (const char*)data + size);
+  if (!write(stem + std::to_string(rank_), mine.data(), mine.size())) return false;
   all->resize(size_t(ranks_));
-  for (int r = 0; r < ranks_; r++)
-    if (!read(stem + std::to_string(r), &(*all)[size_t(r)])) return false;
+  for (int r = 0; r < ranks_; r++) {
+    std::vector<char>& part = (*all)[size_t(r)];
+    if (!read(stem + std::to_string(r), &part)) return false;
+    const auto end = std::find(part.begin(), part.end(), 0);
+    const std::string theirs(part.begin(), end);
+    if (theirs != what) return refuse("rank " + std::to_string(rank_) + " came for " + what + ", rank " + std::to_string(r) + " for " + theirs);
+    part.erase(part.begin(), end + 1);
+  }
   if (++done == uint32_t(ranks_)) {
     done = 0;
     for (int r = 0; r < ranks_; r++) unlink(path(stem + std::to_string(r)).c_str());

@@ -20,8 +20,9 @@ class Room {
   Room(const Room&) = delete;
 
   bool wait_for_all();  // until every rank has joined
-  // Every rank gives `bytes` and gets everybody's, by rank. False when aborted, or when one rank failed: then for all.
-  bool exchange(const void* data, size_t size, std::vector<std::vector<char>>* all);
+  // Every rank gives `size` bytes and gets everybody's, by rank. False when aborted, or when one rank failed: then for all.
+  // So it is where another rank came for something else than `what`, for which NCCL waits for ever.
+  bool exchange(const std::string& what, const void* data, size_t size, std::vector<std::vector<char>>* all);
   bool send(int to, const void* data, size_t size);
   bool receive(int from, void* data, size_t size);
 
@@ -35,7 +36,8 @@ class Room {
  private:
   void leave();  // the last one removes the folder
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
-  bool fail(const std::string& what);  // says so and tells the other ranks; false
+  bool fail(const std::string& what);    // says so with the reason in errno, and tells the other ranks; false
+  bool refuse(const std::string& told);  // the same without a reason
   bool write(const std::string& name, const void* data, size_t size);
   bool read(const std::string& name, std::vector<char>* out);  // waits for the file
   std::string id_, folder_;

@@ -8,6 +8,9 @@
 
 #include "../interface.h"
 
+struct CUstream_st;   // what cudaStream_t points to
+struct ihipStream_t;  // what hipStream_t does
+
 namespace simlib {
 
 inline bool on_host(const void* address) {
@@ -31,13 +34,17 @@ class Call {
     } else if constexpr (std::is_integral_v<T> || std::is_floating_point_v<T>) {
       add(std::to_string(value));
     } else if constexpr (std::is_pointer_v<T>) {
-      if constexpr (std::is_function_v<std::remove_pointer_t<T>>) {
+      using Target = std::remove_cv_t<std::remove_pointer_t<T>>;
+      if constexpr (std::is_function_v<Target>) {
         add("\"function\"");
-      } else {
+      } else if constexpr (std::is_same_v<Target, CUstream_st> || std::is_same_v<Target, ihipStream_t>) {
         char text[64];
-        simcuda_place((const void*)value, text, sizeof text);
-        bool device = text[0] == '[';
-        add(text, device ? "\"P\"" : text);
+        simcuda_stream_number((void*)value, text, sizeof text);
+        add(text);
+      } else {
+        char exact[64], loose[64];
+        simcuda_place((const void*)value, exact, loose, sizeof exact);
+        add(exact, loose);
       }
     } else {
       add("\"value\"");

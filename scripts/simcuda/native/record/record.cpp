@@ -63,6 +63,8 @@ auto& images() { return table<void**, const void*>(); }
 auto& registered() { return table<const void*, Registered>(); }
 auto& kernels() { return table<std::string, Kernel>(); }
 auto& functions() { return table<CUfunction, std::string>(); }
+auto& streams() { return table<cudaStream_t, int>(); }  // -> device
+auto& events() { return table<cudaEvent_t, ledger::StreamName>(); }  // -> where it was recorded last
 auto& steps() { return table<cudaGraphExec_t, size_t>(); }
 
 int architecture() {
@@ -76,21 +78,27 @@ int architecture() {
   return value;
 }
 
+int current_device() {
+  int device = 0;
+  REAL(cudaGetDevice)(&device);
+  return device;
+}
+
 // A handle may be used again for another stream after the first is gone; its number in the ledger is then the first's.
 CUstream_st recorded_stream(cudaStream_t handle) {
   CUstream_st stream{};
   stream.is_null = !handle || handle == cudaStreamLegacy || handle == cudaStreamPerThread;
   stream.id = (unsigned long long)handle;
+  auto made = streams().find(handle);
+  stream.device = made == streams().end() ? current_device() : made->second;
   return stream;
 }
 
 cudaError_t noted(cudaError_t result, const char* what, void** at, size_t size, Memory kind) {
   std::lock_guard<std::recursive_mutex> lock(world());
   if (result == cudaSuccess && at && *at) {
-    int device = 0;
-    REAL(cudaGetDevice)(&device);
-    addresses().add((char*)*at, size, device, kind);
-    ledger::note(ledger::Kind::allocation, std::string("[\"") + what + "\"," + std::to_string(size) + "]");
+    const Allocation& made = addresses().add((char*)*at, size, current_device(), kind);
+    note_allocation(what, size, made.on_device() ? made.device : 0);
   }
   return result;
 }
@@ -98,7 +106,7 @@ void forget(const char* what, void* at) {
   std::lock_guard<std::recursive_mutex> lock(world());
   Allocation* a = at ? addresses().find(at) : nullptr;
   if (!a || a->base != at) return;
-  ledger::note(ledger::Kind::allocation, std::string("[\"") + what + "\"," + std::to_string(a->size) + "]");
+  note_allocation(what, a->size, a->on_device() ? a->device : 0);
   addresses().remove(a->base);
 }
 
@@ -126,7 +134,15 @@ void set(void* to, int value, size_t size, cudaStream_t handle) {
 }
 void ordered(const char* what, cudaStream_t handle) {
   std::lock_guard<std::recursive_mutex> lock(world());
-  note_order(what, recorded_stream(handle));
+  note_order(what, recorded_stream(handle).name());
+}
+void recorded(cudaEvent_t event, cudaStream_t handle) {
+  std::lock_guard<std::recursive_mutex> lock(world());
+  note_order("record", events()[event] = recorded_stream(handle).name());
+}
+void created(cudaError_t result, const cudaStream_t* out) {
+  std::lock_guard<std::recursive_mutex> lock(world());
+  if (result == cudaSuccess) streams()[*out] = current_device();
 }
 
 }  // namespace
@@ -245,16 +261,57 @@ SIM_API cudaError_t cudaMemsetAsync(void* to, int value, size_t size, cudaStream
 }
 
 SIM_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  ordered("record", stream);
+  recorded(event, stream);
   return REAL(cudaEventRecord)(event, stream);
 }
 SIM_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
-  ordered("record", stream);
+  recorded(event, stream);
   return REAL(cudaEventRecordWithFlags)(event, stream, flags);
 }
 SIM_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
-  ordered("wait", stream);
+  {
+    std::lock_guard<std::recursive_mutex> lock(world());
+    note_wait(recorded_stream(stream), events()[event]);
+  }
   return REAL(cudaStreamWaitEvent)(stream, event, flags);
+}
+SIM_API cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  {
+    std::lock_guard<std::recursive_mutex> lock(world());
+    events().erase(event);
+  }
+  return REAL(cudaEventDestroy)(event);
+}
+SIM_API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  {
+    std::lock_guard<std::recursive_mutex> lock(world());
+    note_order("sync event", events()[event]);
+  }
+  return REAL(cudaEventSynchronize)(event);
+}
+SIM_API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  ordered("sync stream", stream);
+  return REAL(cudaStreamSynchronize)(stream);
+}
+SIM_API cudaError_t cudaDeviceSynchronize() {
+  ordered("sync device", nullptr);
+  return REAL(cudaDeviceSynchronize)();
+}
+
+SIM_API cudaError_t cudaStreamCreate(cudaStream_t* out) {
+  cudaError_t result = REAL(cudaStreamCreate)(out);
+  created(result, out);
+  return result;
+}
+SIM_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned flags) {
+  cudaError_t result = REAL(cudaStreamCreateWithFlags)(out, flags);
+  created(result, out);
+  return result;
+}
+SIM_API cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned flags, int priority) {
+  cudaError_t result = REAL(cudaStreamCreateWithPriority)(out, flags, priority);
+  created(result, out);
+  return result;
 }
 
 static cudaError_t instantiated(cudaError_t result, cudaGraphExec_t* out, cudaGraph_t graph) {

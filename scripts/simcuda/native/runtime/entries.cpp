@@ -5,7 +5,6 @@
 
 #include "addresses.h"
 #include "defined.h"
-#include "ledger.h"
 
 namespace sim {
 namespace {
@@ -41,10 +40,10 @@ void write_argument(const Kernel& kernel, unsigned number, const unsigned char* 
     if (i % 8 == 0 && size - i >= 8 && !unset(kernel, number, i, i + 8) && !open(i, i + 8)) {
       const void* word;
       memcpy(&word, bytes + i, 8);
-      std::string place = word ? ledger::place(word) : "";
-      if (!place.empty()) {
-        *exact += place;
-        *loose += "P";
+      const ledger::Place place = word ? ledger::place(word) : ledger::Place{};
+      if (!place.exact.empty()) {
+        *exact += place.exact;
+        *loose += place.loose;
         i += 8;
         continue;
       }
@@ -66,7 +65,13 @@ std::string dims(dim3 d) {
   return "[" + std::to_string(d.x) + "," + std::to_string(d.y) + "," + std::to_string(d.z) + "]";
 }
 
-std::string place_of(const void* address) { return side_letter(address) == 'D' ? ledger::place(address) : "0"; }
+std::string place_of(const void* address) { return side_letter(address) == 'D' ? ledger::place(address).exact : "0"; }
+
+// A side of a copy or fill: its letter, and on another device than the first that device's number behind it.
+std::string side_of(const void* address) {
+  const Allocation* a = addresses().find(address);
+  return side_letter(address) + (a && a->on_device() && a->device ? std::to_string(a->device) : "");
+}
 
 }  // namespace
 
@@ -77,7 +82,7 @@ char side_letter(const void* address) {
 
 void note_launch(const Kernel& kernel, dim3 grid, dim3 block, size_t shared, const CUstream_st& stream, void** arguments) {
   std::string head = "[\"launch\",\"" + kernel.name + "\"," + dims(grid) + "," + dims(block) + "," + std::to_string(shared) +
-                     "," + ledger::number(stream);
+                     "," + ledger::number(stream.name());
   std::string exact = head + ",\"", loose = exact;
   if (arguments)
     for (size_t i = 0; i < kernel.arguments.size(); i++) {
@@ -88,24 +93,36 @@ void note_launch(const Kernel& kernel, dim3 grid, dim3 block, size_t shared, con
 }
 
 void note_copy(const CUstream_st& stream, const void* to, const void* from, size_t width, size_t height) {
-  std::string head = std::string("[\"copy\",\"") + side_letter(from) + side_letter(to) + "\"," + ledger::number(stream) + "," +
-                     std::to_string(width);
+  std::string head =
+      "[\"copy\",\"" + side_of(from) + side_of(to) + "\"," + ledger::number(stream.name()) + "," + std::to_string(width);
   if (height > 1) head += "," + std::to_string(height);
   ledger::note(ledger::Kind::copy, head + "," + place_of(from) + "," + place_of(to) + "]", head + "]", head + "]");
 }
 
 void note_set(const CUstream_st& stream, const void* to, int value, size_t size) {
-  std::string head = "[\"set\"," + ledger::number(stream) + "," + std::to_string(value) + "," + std::to_string(size);
-  ledger::note(ledger::Kind::set, head + "," + place_of(to) + "]", head + "]", head + "]");
+  std::string head = "[\"set\"," + ledger::number(stream.name()) + "," + std::to_string(value) + "," + std::to_string(size);
+  const std::string side = side_of(to), loose = head + (side.size() > 1 ? ",\"" + side + "\"]" : "]");
+  ledger::note(ledger::Kind::set, head + "," + place_of(to) + "]", loose, loose);
 }
 
-void note_order(const char* what, const CUstream_st& stream) {
+void note_order(const char* what, const ledger::StreamName& stream) {
   std::string text = std::string("[\"") + what + "\"," + ledger::number(stream) + "]";
   ledger::note(ledger::Kind::order, text, text, text);
 }
 
+void note_wait(const CUstream_st& stream, const ledger::StreamName& recorded) {
+  std::string text = "[\"wait\"," + ledger::number(stream.name()) + "," + ledger::number(recorded) + "]";
+  ledger::note(ledger::Kind::order, text, text, text);
+}
+
+void note_allocation(const char* what, size_t size, int device) {
+  std::string text = std::string("[\"") + what + "\"," + std::to_string(size);
+  if (device) text += "," + std::to_string(device);
+  ledger::note(ledger::Kind::allocation, text + "]");
+}
+
 void note_graph(const CUstream_st& stream, size_t steps) {
-  std::string text = "[\"graph\"," + ledger::number(stream) + "," + std::to_string(steps) + "]";
+  std::string text = "[\"graph\"," + ledger::number(stream.name()) + "," + std::to_string(steps) + "]";
   ledger::note(ledger::Kind::graph, text, text, text);
 }
 

@@ -78,7 +78,8 @@ SIM_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t han
   STREAM(stream, handle);
   EVENT(event);
   if (event->device != stream->device) FAIL(cudaErrorInvalidResourceHandle);
-  note_order("record", *stream);
+  note_order("record", stream->name());
+  event->recorded_in = stream->name();
   if (Capture* capture = stream->capture) {
     if (capture->broken) FAIL(cudaErrorStreamCaptureInvalidated);
     if (flags & cudaEventRecordExternal)
@@ -117,6 +118,7 @@ static cudaError_t event_done(cudaEvent_t event, uint64_t* when) {
   if (event->capture) FAIL(cudaErrorCapturedEvent);
   if (breaks_captures()) FAIL(cudaErrorStreamCaptureUnsupported);
   CHECK(reached());
+  note_order("sync event", event->recorded_in);
   *when = time_of(*event);
   return cudaSuccess;
 }
@@ -143,7 +145,7 @@ SIM_API cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, 
   ENTER;
   STREAM(stream, handle);
   EVENT(event);
-  note_order("wait", *stream);
+  note_wait(*stream, event->recorded_in);
   if (stream->capture && (flags & cudaEventWaitExternal))
     return enqueue(stream, cudaGraphNodeTypeWaitEvent, 0, [event] { sleep_until(time_of(*event)); }, "wait event");
   if (Capture* capture = event->capture ? capture_by_id(event->capture) : nullptr) {  // the stream joins that capture

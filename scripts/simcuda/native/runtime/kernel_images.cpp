@@ -28,7 +28,8 @@ struct FatEntry {
   uint64_t flags, zero, unpacked_size;
 };
 constexpr uint32_t kFatMagic = 0xBA55ED50;
-constexpr uint16_t kElf = 2;
+constexpr uint16_t kPtx = 1, kElf = 2;
+constexpr uint64_t kOnlyThis = 0x100000;  // flag of sm_90a and its like: for this architecture alone; of a family 0x200000
 
 // One block of LZ4 (the public format: token, literals, offset, match). Empty when it is not one.
 std::vector<unsigned char> unpack(const unsigned char* in, size_t size, size_t whole) {
@@ -133,33 +134,46 @@ KernelTable read_elf(const unsigned char* image, size_t size) {
   return table;
 }
 
-KernelTable read(const void* fatbin, int architecture) {
-  if (is_bundle(fatbin)) return read_bundle(fatbin);
+// Machine code runs on its own minor version and those above it within the major one; PTX is compiled for whatever is not below.
+bool runs_on(const FatEntry& e, int architecture) {
+  const int own = int(e.architecture);
+  if (e.flags & kOnlyThis) return own == architecture;
+  return own <= architecture && (e.kind == kPtx || (e.kind == kElf && own / 10 == architecture / 10));
+}
+
+struct FatBinary {
+  KernelTable kernels;
+  bool runs = true;  // has it something for the device? Where it is not understood nobody knows
+};
+FatBinary read(const void* fatbin, int architecture) {
+  if (is_bundle(fatbin)) return {read_bundle(fatbin)};
   const auto* at = (const unsigned char*)fatbin;
   FatHeader head;
   memcpy(&head, at, sizeof head);
   if (head.magic != kFatMagic) return {};
   const unsigned char *entry = at + head.header_size, *end = entry + head.size, *best = nullptr;
   FatEntry chosen{};
+  bool runs = false;
   while (entry + sizeof(FatEntry) <= end) {
     FatEntry e;
     memcpy(&e, entry, sizeof e);
+    runs |= runs_on(e, architecture);
     if (e.kind == kElf && int(e.architecture) <= architecture && (!best || e.architecture > chosen.architecture))
       best = entry, chosen = e;
     if (!e.header_size || e.header_size + e.size == 0) break;
     entry += e.header_size + e.size;
   }
-  if (!best) return {};
+  if (!best) return {{}, runs};
   const unsigned char* data = best + chosen.header_size;
-  if (!chosen.packed_size) return read_elf(data, chosen.size);
+  if (!chosen.packed_size) return {read_elf(data, chosen.size), runs};
   auto whole = unpack(data, chosen.packed_size, chosen.unpacked_size);
-  return read_elf(whole.data(), whole.size());
+  return {read_elf(whole.data(), whole.size()), runs};
 }
 
 }  // namespace
 
-static const KernelTable& table_of(const void* fatbin, int architecture) {
-  static auto* tables = new std::unordered_map<const void*, KernelTable>;  // one per fat binary that a launch came from
+static const FatBinary& binary_of(const void* fatbin, int architecture) {
+  static auto* tables = new std::unordered_map<const void*, FatBinary>;  // one per fat binary that a launch came from
   auto it = tables->find(fatbin);
   if (it == tables->end()) it = tables->emplace(fatbin, read(fatbin, architecture)).first;
   return it->second;
@@ -167,16 +181,17 @@ static const KernelTable& table_of(const void* fatbin, int architecture) {
 
 const KernelImage& image_of(const void* fatbin, const std::string& symbol, int architecture) {
   static const KernelImage none;
-  const KernelTable& table = table_of(fatbin, architecture);
+  const KernelTable& table = binary_of(fatbin, architecture).kernels;
   auto found = table.find(symbol);
   return found == table.end() ? none : found->second;
 }
 
-// A cubin may be of another architecture, or PTX; a code object lists all that there is.
-bool is_absent(const void* fatbin, const std::string& symbol, int architecture) {
-  if (!is_bundle(fatbin)) return false;
-  const KernelTable& table = table_of(fatbin, architecture);
-  return !table.empty() && !table.count(symbol);
+// A code object lists all that there is; of a cubin the file may be cut, or compiled by a release that is not known yet.
+cudaError_t refusal_of(const void* fatbin, const std::string& symbol, int architecture) {
+  const FatBinary& binary = binary_of(fatbin, architecture);
+  if (!binary.runs) return cudaErrorNoKernelImageForDevice;
+  const bool absent = is_bundle(fatbin) && !binary.kernels.empty() && !binary.kernels.count(symbol);
+  return absent ? cudaErrorInvalidDeviceFunction : cudaSuccess;
 }
 
 }  // namespace sim

@@ -54,10 +54,34 @@ Kernel* kernel_of(const void* function) {
   kernel.image = found->second.image ? found->second.image->fatbin : nullptr;
   return &(used()[function] = kernel);
 }
-const KernelImage& image_behind(const void* function) {
-  static const KernelImage none;
-  const Kernel* kernel = kernel_of(function);
-  return kernel && kernel->image ? image_of(kernel->image, kernel->symbol, options().major * 10 + options().minor) : none;
+const KernelImage none;
+const KernelImage& code_of(Kernel* kernel) {
+  if (!kernel->code)
+    kernel->code =
+        kernel->image ? &image_of(kernel->image, kernel->symbol, options().major * 10 + options().minor) : &none;
+  return *kernel->code;
+}
+const KernelImage& code_behind(const void* function) {
+  Kernel* kernel = kernel_of(function);
+  return kernel ? code_of(kernel) : none;
+}
+
+constexpr size_t kSharedAtFirst = 49152;  // bytes of shared memory that a block has without cudaFuncSetAttribute
+size_t dynamic_at_first(const KernelImage& image) { return kSharedAtFirst - std::min<size_t>(image.shared, kSharedAtFirst); }
+
+// How many dynamic bytes of shared memory a launch may have: all that there are on AMD's devices, and of a module, whose
+// attributes nobody keeps.
+size_t most_dynamic(const Kernel& kernel, const KernelImage& image) {
+  const size_t all = limits().shared - std::min<size_t>(image.shared, limits().shared);
+  if (!kernel.image || is_bundle(kernel.image)) return all;
+  const size_t chosen = kernel.dynamic[current_device()];
+  return std::min(all, chosen ? chosen : dynamic_at_first(image));
+}
+
+// How many blocks of so many warps have registers on a multiprocessor.
+int blocks_by_registers(int warps, const KernelImage& kernel) {
+  const size_t registers = (kernel.registers * 32 + 255) & ~255u;
+  return registers ? int(16384 / registers * 4) / warps : 32;
 }
 
 }  // namespace
@@ -69,19 +93,20 @@ cudaError_t launch(Kernel& kernel, dim3 grid, dim3 block, void** arguments, size
   if (!threads || threads > 1024 || block.z > limits().depth || !grid.x || !grid.y || !grid.z || grid.x > 2147483647u ||
       grid.y > 65535 || grid.z > 65535)
     FAIL(cudaErrorInvalidConfiguration);
-  if (shared > limits().shared) FAIL(cudaErrorInvalidValue);
+  const KernelImage& image = code_of(&kernel);
   if (!kernel.looked) {
     kernel.looked = true;
-    const int architecture = options().major * 10 + options().minor;
-    if (kernel.image) kernel.arguments = image_of(kernel.image, kernel.symbol, architecture).arguments;
-    kernel.absent = kernel.image && is_absent(kernel.image, kernel.symbol, architecture);
+    kernel.arguments = image.arguments;
+    if (kernel.image) kernel.refusal = refusal_of(kernel.image, kernel.symbol, options().major * 10 + options().minor);
     kernel.unset = unset_of(kernel.name);
-    if (kernel.absent) {
+    if (kernel.refusal == cudaErrorInvalidDeviceFunction) {
       fprintf(stderr, "simcuda: launched, and in no code object: %s\n", kernel.symbol.c_str());
       not_supported(kernel.symbol.c_str());
     }
   }
-  if (kernel.absent) FAIL(cudaErrorInvalidDeviceFunction);
+  if (kernel.refusal) FAIL(kernel.refusal);
+  if (shared > most_dynamic(kernel, image)) FAIL(cudaErrorInvalidValue);
+  if (!blocks_by_registers(int(threads + 31) / 32, image)) FAIL(cudaErrorLaunchOutOfResources);
   note_launch(kernel, grid, block, shared, *stream, arguments);
   uint64_t cost = 2000;
   // torch.cuda._sleep(cycles): the one kernel whose time is known, since its argument is its time
@@ -104,10 +129,8 @@ int occupancy(int block, size_t shared, const KernelImage& kernel) {
   if (block <= 0) return 0;
   const int warps = (block + 31) / 32;
   int blocks = std::min(32, 64 / warps);
-  const size_t bytes = (shared + kernel.shared + 1024 + 127) & ~size_t(127), registers = (kernel.registers * 32 + 255) & ~255u;
-  blocks = std::min(blocks, int(233472 / bytes));
-  if (registers) blocks = std::min(blocks, int(16384 / registers * 4) / warps);
-  return blocks;
+  const size_t bytes = (shared + kernel.shared + 1024 + 127) & ~size_t(127);
+  return std::min({blocks, int(233472 / bytes), blocks_by_registers(warps, kernel)});
 }
 
 }  // namespace sim
@@ -167,6 +190,12 @@ SIM_API cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block
 SIM_API cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared,
                                                 cudaStream_t stream) {
   CALL;
+  ENTER;
+  ANY_DEVICE;
+  const uint64_t blocks = uint64_t(grid.x) * grid.y * grid.z;
+  const int most = occupancy(int(block.x * block.y * block.z), shared, code_behind(function));
+  if (blocks > uint64_t(most) * uint64_t(attribute(current_device(), cudaDevAttrMultiProcessorCount)))
+    FAIL(cudaErrorCooperativeLaunchTooLarge);
   return cudaLaunchKernel(function, grid, block, arguments, shared, stream);
 }
 #if CUDART_VERSION >= 11080
@@ -194,15 +223,22 @@ SIM_API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* out, const void* f
   memset(out, 0, sizeof *out);
   out->binaryVersion = out->ptxVersion = options().major * 10 + options().minor;
   out->maxThreadsPerBlock = 1024;
-  const KernelImage& image = image_behind(function);
+  const KernelImage& image = code_behind(function);
   out->numRegs = image.registers ? int(image.registers) : 32;
   out->sharedSizeBytes = image.shared;
-  out->maxDynamicSharedSizeBytes = 49152;
+  const size_t chosen = kernel_of(function)->dynamic[current_device()];
+  out->maxDynamicSharedSizeBytes = int(chosen ? chosen : dynamic_at_first(image));
   return cudaSuccess;
 }
-SIM_API cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute, int) {
+SIM_API cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute which, int value) {
   ENTER;
-  return registered().count(function) ? cudaSuccess : fail(cudaErrorInvalidDeviceFunction, __func__);
+  ANY_DEVICE;
+  Kernel* kernel = kernel_of(function);
+  if (!kernel) FAIL(cudaErrorInvalidDeviceFunction);
+  if (which != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+  if (value < 0 || size_t(value) + code_of(kernel).shared > limits().shared) FAIL(cudaErrorInvalidValue);
+  kernel->dynamic[current_device()] = size_t(value);
+  return cudaSuccess;
 }
 SIM_API cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
 SIM_API cudaError_t cudaFuncSetSharedMemConfig(const void*, cudaSharedMemConfig) { return cudaSuccess; }
@@ -210,7 +246,7 @@ SIM_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* 
                                                                           size_t shared, unsigned) {
   ENTER;
   if (!registered().count(function)) FAIL(cudaErrorInvalidDeviceFunction);
-  *blocks = occupancy(block, shared, image_behind(function));
+  *blocks = occupancy(block, shared, code_behind(function));
   return cudaSuccess;
 }
 SIM_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int block, size_t shared) {

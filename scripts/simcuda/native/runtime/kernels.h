@@ -22,9 +22,12 @@ struct Kernel {
   std::string name;    // mangled, without what differs between builds by nature
   const void* image;   // of the fat binary, or null
   std::string symbol;  // mangled, as it is
-  bool looked = false, absent = false;
-  std::vector<Argument> arguments;  // empty when the image does not say
-  std::vector<Unset> unset;         // their bytes that nobody sets
+  const KernelImage* code = nullptr;  // for the device, once it was looked for
+  bool looked = false;
+  cudaError_t refusal = cudaSuccess;  // of every launch: there is no code for the device
+  std::vector<Argument> arguments;    // empty when the image does not say
+  std::vector<Unset> unset;           // their bytes that nobody sets
+  size_t dynamic[kMaxDevices] = {};   // bytes of shared memory that were opted in to, by device
 };
 
 // The name without hashes of files and lists of architectures.
@@ -33,8 +36,8 @@ std::string normalised(const std::string& mangled);
 // What the kernel's image for the simulated architecture (or the nearest below) declares; nothing where there is none.
 const KernelImage& image_of(const void* fatbin, const std::string& symbol, int architecture);
 
-// Whether the image says that it has no such kernel.
-bool is_absent(const void* fatbin, const std::string& symbol, int architecture);
+// What a launch answers where the image has no such kernel, or nothing for that architecture. No error where it does not say.
+cudaError_t refusal_of(const void* fatbin, const std::string& symbol, int architecture);
 
 // What clang registers for AMD's devices is a bundle of code objects.
 bool is_bundle(const void* image);

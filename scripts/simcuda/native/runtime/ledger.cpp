@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "addresses.h"
-#include "streams.h"
 #include "world.h"
 
 namespace sim::ledger {
@@ -129,24 +128,30 @@ void note(Kind kind, const std::string& exact, const std::string& loose, const s
   if (has_file()) write_line(exact + '\n');
 }
 
-std::string place(const void* address) {
+Place place(const void* address) {
   const Allocation* found = addresses().find(address);
-  if (!found) return "";
+  if (!found) return {};
   auto& numbers = record()->numbers;
   int number = shaken() ? int(found->serial) : numbers.emplace(found->serial, int(numbers.size())).first->second;
-  return "[" + std::to_string(number) + "," + std::to_string((const char*)address - found->base) + "]";
+  std::string exact = "[" + std::to_string(number) + "," + std::to_string((const char*)address - found->base);
+  if (!found->on_device() || !found->device) return {exact + "]", "P"};
+  const std::string device = std::to_string(found->device);
+  return {exact + "," + device + "]", "P" + device};
 }
 
-std::string number(const CUstream_st& stream) {
-  if (stream.is_null) return "0";
+std::string number(const StreamName& stream) {
+  if (!stream.is_null && !stream.id) return "\"none\"";
   auto& streams = record()->streams;
-  return std::to_string(streams.emplace(stream.id, int(streams.size()) + 1).first->second);
+  const int number = stream.is_null ? 0 : streams.emplace(stream.id, int(streams.size()) + 1).first->second;
+  const std::string text = std::to_string(number);
+  return stream.device ? "\"" + std::to_string(stream.device) + ":" + text + "\"" : text;
 }
 
 }  // namespace sim::ledger
 
 using sim::ledger::since;
 
+SIM_API int simcuda_ledger_format(void) { return sim::ledger::kFormat; }
 SIM_API void simcuda_ledger_reset(int keep_entries) {
   std::lock_guard<std::recursive_mutex> lock(sim::world());
   since()->reset++;
@@ -180,9 +185,11 @@ SIM_API void simcuda_library_call(const char* name, const char* exact, const cha
   auto line = [&](const char* arguments) { return std::string("[\"call\",\"") + name + "\",[" + arguments + "]]"; };
   sim::ledger::note(sim::ledger::Kind::library, line(exact), line(loose));
 }
-// "[allocation, offset]" into `out`, or "0" for null, or "host" for memory that is not the device's.
-SIM_API void simcuda_place(const void* address, char* out, size_t room) {
+// A place into `exact` and `loose`, or "0" for null, or "host" for memory that is not the device's.
+SIM_API void simcuda_place(const void* address, char* exact, char* loose, size_t room) {
   std::lock_guard<std::recursive_mutex> lock(sim::world());
-  std::string text = address ? sim::ledger::place(address) : "0";
-  snprintf(out, room, "%s", text.empty() ? "\"host\"" : text.c_str());
+  sim::ledger::Place place = address ? sim::ledger::place(address) : sim::ledger::Place{"0", "0"};
+  const bool known = !place.exact.empty();
+  snprintf(exact, room, "%s", known ? place.exact.c_str() : "\"host\"");
+  snprintf(loose, room, "%s%s%s", place.loose == "0" ? "" : "\"", known ? place.loose.c_str() : "host", place.loose == "0" ? "" : "\"");
 }

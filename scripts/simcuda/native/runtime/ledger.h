@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <string>
 
-struct CUstream_st;
-
 namespace sim::ledger {
+
+// Of what an entry says. Ledgers of two formats say nothing of each other. 1 (until 2026-11-29) had no devices, no waits of the
+// host, no streams in the calls of libraries.
+constexpr int kFormat = 2;
 
 enum class Kind { launch, copy, set, allocation, library, graph, order };
 constexpr int kKinds = 7;
@@ -18,10 +20,22 @@ inline void note(Kind kind, const std::string& text) { note(kind, text, text); }
 // Is anybody listening? Argument bytes are read only then.
 bool wanted();
 
-// The address as "[allocation, offset]", allocations numbered by first appearance since the last reset; "" if none.
-std::string place(const void* address);
+// An address of memory that CUDA knows: `exact` is "[allocation, offset]", with the device behind them if it is another than
+// the first; allocations are numbered by first appearance since the last reset. `loose` is "P", or "P1" on device 1. Both are
+// empty for other addresses.
+struct Place {
+  std::string exact, loose;
+};
+Place place(const void* address);
 
-// The stream as a number: 0 is its device's own, others are numbered by first appearance since the last reset.
-std::string number(const CUstream_st& stream);
+// A stream, whether it is still there or not; none where neither `id` nor `is_null` is set.
+struct StreamName {
+  int device = 0;
+  unsigned long long id = 0;
+  bool is_null = false;  // its device's own
+};
+// The stream as a number: 0 is its device's own, others are numbered by first appearance since the last reset. On another
+// device than the first it is a text such as "1:0", and "none" for none.
+std::string number(const StreamName& stream);
 
 }  // namespace sim::ledger

@@ -14,7 +14,7 @@
 #include "activity.h"
 #include "addresses.h"
 #include "device.h"
-#include "ledger.h"
+#include "entries.h"
 
 namespace {
 
@@ -22,10 +22,6 @@ using namespace sim;
 
 constexpr size_t kPage = 4096, kPoolChunk = size_t(32) << 20;
 constexpr size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
-
-void note(const char* what, size_t size) {
-  ledger::note(ledger::Kind::allocation, std::string("[\"") + what + "\"," + std::to_string(size) + "]");
-}
 
 cudaError_t take(int number, size_t size, Memory kind, void** out) {
   Device& d = device(number);
@@ -95,7 +91,7 @@ SIM_API cudaError_t cudaMalloc(void** out, size_t size) {
   CHECK(activate(current_device()));
   *out = nullptr;
   if (!size) return cudaSuccess;
-  note("malloc", size);
+  note_allocation("malloc", size, current_device());
   CHECK(take(current_device(), size, Memory::device, out));
   return cudaSuccess;
 }
@@ -111,7 +107,7 @@ SIM_API cudaError_t cudaMallocManaged(void** out, size_t size, unsigned flags) {
   char* p = host_pages(size);
   if (!p) FAIL(cudaErrorMemoryAllocation);
   addresses().add(p, round_up(size, kPage), current_device(), Memory::managed, flags);
-  note("malloc managed", size);
+  note_allocation("malloc managed", size, current_device());
   *out = p;
   return cudaSuccess;
 }
@@ -126,7 +122,7 @@ static cudaError_t release(void* address, uint64_t* when) {
   if (!a || a->base != address || !a->on_device() || a->memory == Memory::reserved || a->memory == Memory::imported)
     FAIL(cudaErrorInvalidValue);
   if (a->memory == Memory::graph && !a->live) FAIL(cudaErrorInvalidValue);
-  note("free", a->size);
+  note_allocation("free", a->size, a->device);
   *when = device_done(a->device);
   if (a->memory == Memory::managed) {
     munmap(a->base, a->size);
@@ -164,7 +160,7 @@ SIM_API cudaError_t cudaMallocAsync(void** out, size_t size, cudaStream_t handle
   STREAM(stream, handle);
   *out = nullptr;
   if (!size) return cudaSuccess;
-  note("malloc async", size);
+  note_allocation("malloc async", size, stream->device);
   if (stream->capture && stream->capture->broken) FAIL(cudaErrorStreamCaptureInvalidated);
   CHECK(take(stream->device, size, stream->capture ? Memory::graph : Memory::pooled, out));
   if (stream->capture) {
@@ -195,7 +191,7 @@ SIM_API cudaError_t cudaFreeAsync(void* address, cudaStream_t handle) {
     if (own) a->live = false;  // it lives within a launch only, and goes with the graph that is never launched
     return cudaSuccess;
   }
-  note("free async", a->size);
+  note_allocation("free async", a->size, a->device);
   if (of_graph) {
     set_live(a, false);
     return cudaSuccess;
@@ -263,7 +259,7 @@ SIM_API cudaError_t cudaHostAlloc(void** out, size_t size, unsigned flags) {
   char* p = size < (size_t(1) << 40) ? host_pages(size) : nullptr;
   if (!p) FAIL(cudaErrorMemoryAllocation);
   addresses().add(p, round_up(size, kPage), current_device(), Memory::pinned, flags);
-  note("host alloc", size);
+  note_allocation("host alloc", size);
   *out = p;
   return cudaSuccess;
 }
@@ -274,7 +270,7 @@ SIM_API cudaError_t cudaFreeHost(void* address) {
   if (!address) return cudaSuccess;
   Allocation* a = addresses().find(address);
   if (!a || a->base != address || a->memory != Memory::pinned) FAIL(cudaErrorInvalidValue);
-  note("host free", a->size);
+  note_allocation("host free", a->size);
   munmap(a->base, a->size);
   addresses().remove(a->base);
   return cudaSuccess;
@@ -286,14 +282,14 @@ SIM_API cudaError_t cudaHostRegister(void* address, size_t size, unsigned flags)
   CHECK(activate(current_device()));
   if (addresses().find(address)) FAIL(cudaErrorHostMemoryAlreadyRegistered);
   addresses().add((char*)address, size, current_device(), Memory::registered, flags);
-  note("host register", size);
+  note_allocation("host register", size);
   return cudaSuccess;
 }
 SIM_API cudaError_t cudaHostUnregister(void* address) {
   ENTER;
   Allocation* a = addresses().find(address);
   if (!a || a->base != address || a->memory != Memory::registered) FAIL(cudaErrorHostMemoryNotRegistered);
-  note("host unregister", a->size);
+  note_allocation("host unregister", a->size);
   addresses().remove(a->base);
   return cudaSuccess;
 }
@@ -386,7 +382,7 @@ SIM_API int simcuda_physical_allocate(int number, size_t size, size_t* offset) {
   std::lock_guard<std::recursive_mutex> lock(world());
   size_t taken;
   if (activate(number) != cudaSuccess || !device(number).memory.allocate(size, offset, &taken)) return 0;
-  note("physical", size);
+  note_allocation("physical", size, number);
   return 1;
 }
 SIM_API void simcuda_physical_release(int number, size_t offset) {

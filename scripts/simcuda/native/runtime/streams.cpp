@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <new>
 #include <utility>
 
 #include "activity.h"
 #include "device.h"
+#include "entries.h"
 
 namespace sim {
 namespace {
@@ -130,6 +132,12 @@ SIM_API int simcuda_value_follows(void) { return effects_off > 0; }
 SIM_API void simcuda_expect_count(int on, long long count) { counting = on, expected_count = count; }
 SIM_API void* simcuda_last_stream(void) { return last_stream; }
 SIM_API void simcuda_forget_stream(void) { last_stream = nullptr; }
+// The stream as the ledger has it into `out`; "host" where there is none.
+SIM_API void simcuda_stream_number(void* handle, char* out, size_t room) {
+  std::lock_guard<std::recursive_mutex> lock(world());
+  cudaStream_t stream = stream_of((cudaStream_t)handle);
+  snprintf(out, room, "%s", stream ? ledger::number(stream->name()).c_str() : "\"host\"");
+}
 SIM_API int simcuda_is_capturing(void* handle) {
   std::lock_guard<std::recursive_mutex> lock(world());
   auto stream = (cudaStream_t)handle;
@@ -222,6 +230,7 @@ static cudaError_t stream_done(cudaStream_t handle, uint64_t* when) {
     FAIL(cudaErrorStreamCaptureUnsupported);
   }
   CHECK(reached());
+  note_order("sync stream", stream->name());
   *when = stream->is_null ? horizon(*stream) : stream->busy;
   const uint64_t begin = now();
   tell(work_of('W', 0, 'S'), *stream, begin, std::max(begin, *when) - begin);
@@ -245,6 +254,7 @@ static cudaError_t all_done(uint64_t* when) {
       FAIL(cudaErrorStreamCaptureUnsupported);
     }
   CHECK(reached());
+  note_order("sync device", device(current_device()).null_stream.name());
   *when = device_done(current_device());
   const uint64_t begin = now();
   tell(work_of('W', 0, 'D'), device(current_device()).null_stream, begin, std::max(begin, *when) - begin);

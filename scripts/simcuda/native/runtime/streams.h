@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "ledger.h"
 #include "world.h"
 
 struct CUgraphNode_st {
@@ -49,12 +50,14 @@ struct CUstream_st {
   std::vector<CUgraphNode_st*> tail;  // of the capture: what the next node must wait for
 
   bool blocking() const { return !(flags & cudaStreamNonBlocking); }
+  sim::ledger::StreamName name() const { return {device, id, is_null}; }
 };
 
 struct CUevent_st {
   int device;
   unsigned flags;
   bool recorded = false;
+  sim::ledger::StreamName recorded_in{};
   uint64_t time = 0;
   unsigned long long capture = 0;  // id of the capture it was last recorded in
   std::vector<CUgraphNode_st*> after{};

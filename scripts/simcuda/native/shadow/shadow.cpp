@@ -398,6 +398,8 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
     // the real operator's own error, which nothing of the device's led to; or a program that wants no waiting
     if (!early || asked() == before || waiting_is_an_error()) throw;
     failed = std::current_exception();
+    const std::string& name = schema.name();
+    simcuda_library_call(name.c_str(), "\"failed\"", "\"failed\"");  // another build may not have
     stack->resize(first);
   }
 
