@@ -311,16 +311,17 @@ def record_results(
     series = choose_series(done.series, label, again, listener.warn)
     if series is None:
         return
-    tally = {
-        suite: {name: counts[name] for name in OUTCOMES if counts[name]}
-        for suite, counts in compare.tally_outcomes(done.results.values()).items()
-    }
+    counted = compare.tally_outcomes(done.results.values())
+    tally = {suite: {name: counts[name] for name in OUTCOMES if counts[name]} for suite, counts in counted.items()}
+    flaky = sum(counts["flaky"] for counts in counted.values())
     other = status.SuitesComparison(Path(against).name, **comparison.to_dict()) if comparison else None
     path = status.locate_status(project, release)
     tests = None if done.whole and not done.unfinished else len(done.results)
     lost = describe_loss(read_record(project, release, torch), done.series, done.suites or tally.keys(), tests)
     refuse_loss("-".join(torch), lost)
-    section = status.SuitesSection(device, tuple(OUTCOMES), tally, label, other, series, done.collected, done.words)
+    section = status.SuitesSection(
+        device, tuple(OUTCOMES), tally, label, other, series, done.collected, done.words, flaky
+    )
     status.update_status(path, suites={f"{label}-{device}": section})
 
 

@@ -510,13 +510,14 @@ def _describe_outcomes(suites: SuitesSection) -> str:
     """Count tests by outcome over all suites; say of how many or which, if not of all."""
     counts = _count_outcomes(suites)
     text = ", ".join(f"{count} {name}" for name, count in counts.items())
+    text += f" ({suites.flaky} passed when tried again)" if suites.flaky else ""
     ran = counts.total()
     some = f"{ran} of {suites.collected} tests: " if suites.collected and ran < suites.collected else ""
     return (f"those of -k {shlex.quote(suites.words)}: " if suites.words else "") + some + text
 
 
 def _count_outcomes(suites: SuitesSection) -> Counter[str]:
-    """Count tests by outcome, without those of none; a flaky test has another, too."""
+    """Count tests by outcome, without those of none."""
     counts = Counter({name: sum(tally.get(name, 0) for tally in suites.tally.values()) for name in suites.outcomes})
     return +counts
 

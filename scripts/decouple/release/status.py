@@ -210,6 +210,8 @@ class SuitesSection(StatusSection, frozen=True):
     """How many tests these suites have, of which a slice or an unfinished run has fewer; None in older records."""
     words: str = ""
     """Words of pytest's ``-k`` that chose those tests; empty: all of the suites."""
+    flaky: int = 0
+    """How many of those that passed had failed before, and passed alone; older records do not say."""
 
 
 class PatchTrialSection(StatusSection, frozen=True):

@@ -571,6 +571,10 @@ def test_cuda_suites_are_told_torch_by_torch_and_against_another_build() -> None
     assert found["CUDA suites: our wheels (simulated; cuda, torch)"] == f"{told} | explained"
     # nobody takes another's results for ours
     assert found["CUDA suites: official (simulated; cuda, torch)"] == "900 passed, 3 failed | recorded"
+    found = figures(status.parse_status({"suites": {"built": suites | {"flaky": 2}}}))
+    assert found["CUDA suites: our wheels (simulated; cuda, torch)"].startswith(
+        "900 passed, 3 failed (2 passed when tried again); 2 of 903"
+    )
     suites["against"] |= {"unexplained": 1}
     found = figures(status.parse_status({"suites": {"built": suites}}))
     assert found["CUDA suites: our wheels (simulated; cuda, torch)"] == f"{told} | differs"

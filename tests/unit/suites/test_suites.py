@@ -399,6 +399,14 @@ def test_a_record_of_a_part_does_not_replace_that_of_the_whole(tmp_path: Path, p
     assert runs["built-simulated"].tally == runs["built-some-simulated"].tally  # of a series that had none
 
 
+def test_a_record_says_how_many_tests_passed_only_when_tried_again(tmp_path: Path) -> None:
+    """Such a test stood there as any that passed."""
+    tried = {"a": WHOLE["a"], "b": structs.replace(WHOLE["b"], flaky=True, attempts=2)}
+    flow.record_results(tmp_path, "2.6", ("built", "simulated"), flow.SuiteRun(2, tried, tmp_path, ()), "", None)
+    run = status.read_status(status.locate_status(tmp_path, "2.6")).suites["built-simulated"]
+    assert (run.flaky, run.tally) == (1, {"cuda": {"passed": 2}})
+
+
 def test_another_slice_of_the_same_suites_replaces_the_record(tmp_path: Path) -> None:
     """Each commit chooses another, which may have no test of one of them."""
     for tests in (["a", "c"], ["a", "b"]):
