@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError, refuse_below
 from decouple.base.files import compute_sha256, hold_lock
 from decouple.base.paths import find_cache
+from decouple.base.worker_pool import WorkerPool
 from decouple.build import inputs, settings, toolkits, tree_status
 from decouple.build.environment import Places
 from decouple.build.wheel_finishing import (
@@ -166,7 +168,6 @@ def _run_suites(
     store.forget_changed({file: compute_sha256(tests / file) for _, file in files})
     progress = listener.progress
     progress.start(f"collecting {len(files)} files", float(len(files)), "files")
-    collected = []
     before = store.read_collected()
     known: dict[str, list[str]] = {}
     tests_of_theirs = 0
@@ -177,21 +178,27 @@ def _run_suites(
             if result.outcome in ("passed", "xfailed") and result.seconds < QUICK:
                 known.setdefault(result.id.partition("::")[0], []).append(result.id)
         files = [(suite, file) for suite, file in files if file in known]
-    for suite, file in files:
+    lock = threading.Lock()
+
+    def collect_file(entry: tuple[Suite, str]) -> run.CollectionResult:
+        suite, file = entry
         words = suite.select_words(choice.words)
         patient = replace(suite, select=words, seconds=suite.seconds * choice.patience)
-        if known:
-            collected.append(run.CollectionResult(patient, file, tuple(known[file])))
-            continue
         key = name_selection(file, (tests / file).stat().st_mtime_ns, words)
-        if key in before:
-            collected.append(run.CollectionResult(patient, file, tuple(before[key])))
+        if known:
+            found = run.CollectionResult(patient, file, tuple(known[file]))
+        elif key in before:
+            found = run.CollectionResult(patient, file, tuple(before[key]))
         else:
-            collected.append(run.collect_tests(torch, patient, file))
-            if collected[-1].ids:
-                before[key] = list(collected[-1].ids)
+            found = run.collect_tests(torch, patient, file)
+        with lock:
+            if found.ids and not known and key not in before:
+                before[key] = list(found.ids)
                 store.write_collected(before)
-        progress.advance()
+            progress.advance()
+        return found
+
+    collected = WorkerPool(choice.jobs).map(collect_file, files)
     progress.finish()
     every = [test for result in collected for test in result.ids]
     if not every:
