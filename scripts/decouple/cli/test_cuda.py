@@ -47,8 +47,12 @@ def register(subparsers: Any) -> None:
     )
     tests.add_argument("--label", help="what its results are called (default: the word of --torch)")
     tests.add_argument("--device", default="auto", choices=["auto", "gpu", "simulated"])
-    tests.add_argument("--devices", type=int, default=2, help="how many simulated devices")
-    tests.add_argument("--memory", default="8G", help="of each simulated device; upstream skips tests that need more")
+    tests.add_argument("--devices", type=int, default=test_cuda.DEVICES, help="how many simulated devices")
+    tests.add_argument(
+        "--memory",
+        default=f"{test_cuda.MEMORY >> 30}G",
+        help="of each simulated device; upstream skips tests that need more",
+    )
     tests.add_argument(
         "--ledger", action="store_true", help="on a GPU: record what it is asked for, to compare with the simulated one"
     )

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -93,6 +94,8 @@ class SuiteRun(Struct, frozen=True):
     lacking: tuple[str, ...] = ()
     left_out: tuple[Suite, ...] = ()
     devices: int = 0
+    options: tuple[str, ...] = ()
+    """Those that chose its tests and its simulated devices, as far as they are not the defaults."""
 
     @property
     def is_half_done(self) -> bool:
@@ -100,6 +103,8 @@ class SuiteRun(Struct, frozen=True):
         return len(self.unfinished) <= len(self.results)
 
 
+#: How many simulated devices there are, and the bytes of each, where a run does not say.
+DEVICES, MEMORY = 2, 8 << 30
 QUICK = 10.0
 """A slice of what another build ran has only tests that passed there in less than so many seconds: it is for every
 commit, and a test that is skipped there, or fails, says little."""
@@ -242,7 +247,24 @@ def _run_suites(
         lacking=() if known or choice.words or not theirs else tuple(run.list_lacking(collected, theirs)),
         left_out=left_out,
         devices=about["devices"],
+        options=(*_list_device_options(torch.device, about["devices"], about["memory"]), *_list_slice_options(choice)),
     )
+
+
+def _list_device_options(device: str, count: int | None, memory: Sequence[int] | None) -> Iterator[str]:
+    """Yield the options for so many simulated devices with so many bytes; none for the defaults."""
+    if device == "simulated":
+        if count not in (None, DEVICES):
+            yield from ("--devices", str(count))
+        if memory and memory[0] != MEMORY:
+            yield from ("--memory", f"{memory[0] >> 20}M")
+
+
+def _list_slice_options(choice: SuiteChoice) -> Iterator[str]:
+    if choice.slice:
+        yield from ("--seed", choice.seed)
+        if choice.files:
+            yield from ("--files", str(choice.files))
 
 
 def name_sides(label: str, other: str) -> str:
@@ -327,7 +349,16 @@ def record_results(
     lost = describe_loss(read_record(project, release, torch), done.series, done.suites or tally.keys(), tests)
     refuse_loss("-".join(torch), lost)
     section = status.SuitesSection(
-        device, tuple(OUTCOMES), tally, label, other, series, done.collected, done.words, flaky
+        device,
+        tuple(OUTCOMES),
+        tally,
+        label,
+        other,
+        series,
+        done.collected,
+        done.words,
+        flaky,
+        shlex.join(done.options),
     )
     status.update_status(path, suites={f"{label}-{device}": section})
 
@@ -366,6 +397,7 @@ def read_stored_run(folder: Path, theirs: Mapping[str, SuiteResult] | None = Non
         words=" or ".join(sorted(words)),
         unfinished=tuple(sorted(every - results.keys())),
         lacking=tuple(run.list_lacking(whole, theirs or {})),
+        options=tuple(_list_device_options(about.device, about.devices, about.memory)),
     )
     return done, about
 

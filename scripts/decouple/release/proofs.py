@@ -494,6 +494,8 @@ def _name_suites(run: SuitesSection, status: ReleaseStatus) -> str:
         other = status.suites.get(f"{against.label}-{run.device}") if against else None
         if other and run.collected > _count_outcomes(other).total():  # more to choose from than that build had run
             words.append("--every")
+    if run.options:
+        words.append(run.options)
     return " ".join([*words, "--record"])
 
 

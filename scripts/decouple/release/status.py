@@ -212,6 +212,8 @@ class SuitesSection(StatusSection, frozen=True):
     """Words of pytest's ``-k`` that chose those tests; empty: all of the suites."""
     flaky: int = 0
     """How many of those that passed had failed before, and passed alone; older records do not say."""
+    options: str = ""
+    """Options that chose its tests and its simulated devices, where not the defaults; older records have none."""
 
 
 class PatchTrialSection(StatusSection, frozen=True):

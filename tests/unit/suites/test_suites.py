@@ -407,6 +407,16 @@ def test_a_record_says_how_many_tests_passed_only_when_tried_again(tmp_path: Pat
     assert (run.flaky, run.tally) == (1, {"cuda": {"passed": 2}})
 
 
+def test_a_record_says_with_which_seed_and_devices_its_command_runs_the_same_tests(tmp_path: Path) -> None:
+    """A slice could not be run again by the command that stood beside it."""
+    options = ("--devices", "4", "--seed", "43")
+    done = flow.SuiteRun(1, {"a": WHOLE["a"]}, tmp_path, collected=3, options=options)
+    flow.record_results(tmp_path, "2.6", ("built", "simulated"), done, "", None)
+    recorded = status.read_status(status.locate_status(tmp_path, "2.6"))
+    (row,) = proofs.PROOFS[proofs.SUITES].describe(recorded)
+    assert row.command.endswith("--label built --slice 1 --devices 4 --seed 43 --record")
+
+
 def test_another_slice_of_the_same_suites_replaces_the_record(tmp_path: Path) -> None:
     """Each commit chooses another, which may have no test of one of them."""
     for tests in (["a", "c"], ["a", "b"]):
