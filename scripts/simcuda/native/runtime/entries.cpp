@@ -65,6 +65,8 @@ std::string dims(dim3 d) {
   return "[" + std::to_string(d.x) + "," + std::to_string(d.y) + "," + std::to_string(d.z) + "]";
 }
 
+// Places and streams are numbered as they first appear, so of two in an entry one is asked for in a statement of its own:
+// which side of a sum comes first is the compiler's choice.
 std::string place_of(const void* address) { return side_letter(address) == 'D' ? ledger::place(address).exact : "0"; }
 
 // A side of a copy or fill: its letter, and on another device than the first that device's number behind it.
@@ -96,7 +98,8 @@ void note_copy(const CUstream_st& stream, const void* to, const void* from, size
   std::string head =
       "[\"copy\",\"" + side_of(from) + side_of(to) + "\"," + ledger::number(stream.name()) + "," + std::to_string(width);
   if (height > 1) head += "," + std::to_string(height);
-  ledger::note(ledger::Kind::copy, head + "," + place_of(from) + "," + place_of(to) + "]", head + "]", head + "]");
+  const std::string source = place_of(from);
+  ledger::note(ledger::Kind::copy, head + "," + source + "," + place_of(to) + "]", head + "]", head + "]");
 }
 
 void note_set(const CUstream_st& stream, const void* to, int value, size_t size) {
@@ -111,7 +114,8 @@ void note_order(const char* what, const ledger::StreamName& stream) {
 }
 
 void note_wait(const CUstream_st& stream, const ledger::StreamName& recorded) {
-  std::string text = "[\"wait\"," + ledger::number(stream.name()) + "," + ledger::number(recorded) + "]";
+  const std::string waits = ledger::number(stream.name());
+  const std::string text = "[\"wait\"," + waits + "," + ledger::number(recorded) + "]";
   ledger::note(ledger::Kind::order, text, text, text);
 }
 
