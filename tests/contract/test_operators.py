@@ -310,6 +310,17 @@ def test_tensors_of_a_list_are_on_one_device_or_are_taken_one_by_one(interpreter
     assert "#include <ATen/ops/_foreach_add_native.h>" in source and "check_one_device" not in wrapper
 
 
+def test_a_kernel_for_copies_leaves_those_between_devices(interpreter: Path, tmp_path: Path) -> None:
+    """They were refused, and with a kernel of `copy_` those to the host, which `Tensor.cpu` is."""
+    text = "namespace: acme\nkernels: [{op: copy_, dtypes: [float32]}, {op: _copy_from, dtypes: [float32]}]\n"
+    _, source = generate_text(interpreter, tmp_path, text)
+    for op, other_way in (("copy_", "at::native::copy_"), ("_copy_from", "third_device::host::_copy_from")):
+        wrapper = source.partition(f" wrap_{op}(")[2].partition("\n}")[0]
+        condition, _, others = wrapper.partition(") {\n")[2].partition(") {\n")
+        assert "third_device::OperandDevices(self, " in condition and ".are_one()" in condition
+        assert f"return {other_way}(self, " in others and "check_one_device" not in wrapper
+
+
 OTHER_LOOPS = """
 namespace: acme
 stubs:

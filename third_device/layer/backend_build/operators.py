@@ -73,6 +73,8 @@ HOST = (
     "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell",
 )  # fmt: skip
 """What the layer computes (``third_device/host_operators.h``): the CPU has no kernel of most."""
+COPY = "_copy_from"
+"""What ``copy_`` and ``to`` end in: the one of `HOST` whose tensors may be on several devices."""
 KEYS = (
     "PrivateUse1",
     *(f"{kind}PrivateUse1" for kind in ("Autograd", "Autocast", "Sparse", "SparseCsr", "Quantized", "NestedTensor")),
@@ -164,14 +166,16 @@ class _Aten:
                 return f"at::meta::structured_{str(other.func.name).replace('.', '_')}"
         return None
 
-    def one_by_one(self, function: Any) -> str | None:
-        """Name ATen's function that has each tensor of the lists do the work.
+    def across_devices(self, function: Any) -> str | None:
+        """Name ATen's function of an operator whose tensors may be on several devices.
 
-        The operators on lists that have one may get tensors of several devices. None for other operators.
+        Of operators on lists it has each tensor do the work, of ``copy_`` it copies from one to the other. None for
+        other operators.
         """
         from torchgen.model import DeviceCheckType, DispatchKey
 
-        if function.device_check is not DeviceCheckType.NoCheck or not function.root_name.startswith("_foreach_"):
+        takes = function.root_name.startswith("_foreach_") or function.root_name == "copy"
+        if function.device_check is not DeviceCheckType.NoCheck or not takes:
             return None
         metadata = self._indices[DispatchKey.CompositeExplicitAutograd].get_kernel(function)
         return f"at::native::{metadata.kernel}" if metadata else None
@@ -527,14 +531,13 @@ class _Writer:
         body = self._kernel_call(function, signature, own.name)
         otherwise = ""
         if not elsewhere and (len(signature.tensors()) > 1 or signature.lists()):
-            one_by_one = self.aten.one_by_one(function)
-            if one_by_one:
-                self.includes.add(f"ATen/ops/{function.root_name}_native.h")
+            across = self.aten.across_devices(function)
+            if across or op == COPY:
                 condition += f" &&\n      {_write_devices(signature)}.are_one()"
-                otherwise = (
-                    f"{one_by_one}({signature.names})"  # some may be the CPU's: each result is where its operand is
-                )
-            else:
+            if across:
+                self.includes.add(f"ATen/ops/{function.root_name}_native.h")
+                otherwise = f"{across}({signature.names})"  # some may be the CPU's: each result is where its operand is
+            elif op != COPY:
                 body = f"{_write_device_check(op, signature)}\n{body}"
         self._register(op, self._wrapper(op, signature, condition, body, otherwise))
         if backward:
