@@ -308,6 +308,19 @@ def test_a_compiler_may_quote_a_source_that_is_not_utf_8(tmp_path: Path) -> None
         compiler.compile(source, tmp_path / "objects")
 
 
+def test_flags_that_nobody_set_are_none_and_those_of_a_shell_are_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the backend's own build, which takes the same table."""
+    (tmp_path / "k.acme").write_text("text\n")
+    flags = {"ACMEFLAGS": {"kind": "flags", "default": None}}
+    compiler = new_device.DeviceCompiler("acme", (".acme",), ("cp", "{ACMEFLAGS}", "{source}", "{object}"), flags)
+    assert compiler.compile(tmp_path / "k.acme", tmp_path / "objects").read_text() == "text\n"
+    monkeypatch.setenv("ACMEFLAGS", "-D'A B")
+    with pytest.raises(new_device.DeviceCompilerError, match=r"ACMEFLAGS=-D'A B: .*; close the quotation"):
+        compiler.compile(tmp_path / "k.acme", tmp_path / "objects")
+
+
 @pytest.mark.parametrize("later", [1000, -1000])
 def test_an_object_is_made_again_by_another_compiler_in_the_same_place(tmp_path: Path, later: int) -> None:
     """As an update of the SDK leaves it, whose files may have the times of their packing."""

@@ -121,11 +121,23 @@ class DeviceCompiler:
         if whole and whole[1] in places:
             return places[whole[1]]
         if whole and self.parameters[whole[1]]["kind"] == "flags":
-            return shlex.split(self._find_value(whole[1]))
+            return self._split_flags(whole[1])
         return [_PLACE.sub(lambda place: self._find_value(place[1]), part)]
 
-    def _find_value(self, name: str) -> str:
+    def _split_flags(self, name: str) -> list[str]:
+        """Split flags as a shell does. None are none, as in the backend's own build."""
+        value = self._read_value(name) or ""
+        try:
+            return shlex.split(value)
+        except ValueError as error:
+            raise DeviceCompilerError(f"{name}={value}: {error}; close the quotation in it") from None
+
+    def _read_value(self, name: str) -> str | None:
         value: str | None = os.environ.get(name) or self.parameters[name]["default"]
+        return value
+
+    def _find_value(self, name: str) -> str:
+        value = self._read_value(name)
         if value is None:
             raise DeviceCompilerError(f"compiler {self.name}: {name} is not set; set {name}")
         return value
