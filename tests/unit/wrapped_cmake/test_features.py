@@ -84,6 +84,8 @@ def test_a_linker_that_a_compiler_of_a_definition_does_not_know(tmp_path: Path) 
     assert find_flag({"CMAKE_CXX_COMPILER": "c++"}, CXX=old) == "-fuse-ld=mold"
     assert find_flag({}, CMAKE_ARGS=f"-DCMAKE_CXX_COMPILER={old}") is None
     assert find_flag({}, CMAKE_TOOLCHAIN_FILE="/opt/acme.cmake") is None, "nobody can ask its compilers"
+    for said in ("--toolchain /opt/acme.cmake", "--toolchain=/opt/acme.cmake"):
+        assert find_flag({}, CMAKE_ARGS=said) is None
 
 
 def test_two_build_directories_share_ccache_hits(tmp_path: Path) -> None:

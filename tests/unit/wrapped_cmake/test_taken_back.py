@@ -86,6 +86,9 @@ def test_compilers_and_flags_that_cmake_reads_once(source: Path, tmp_path: Path)
     assert configure(CC=other) == (other, "", "other")
     assert configure() == (usual, "", "other")
     assert configure(CMAKE_C_COMPILER=other) == (other, "", "other")
+    (tmp_path / "chain.cmake").write_text("set(CMAKE_C_FLAGS_INIT -O2)\n")
+    assert configure(CMAKE_ARGS=f"--toolchain {tmp_path / 'chain.cmake'}") == (usual, "-O2", "other")
+    assert configure() == (usual, "", "other")
 
 
 def test_a_library_is_looked_for_where_it_is_named_now(source: Path, tmp_path: Path) -> None:

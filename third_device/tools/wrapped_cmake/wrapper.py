@@ -228,7 +228,7 @@ def write_report(build_dir: Path, result: ninja.Result, limits: jobs.JobLimits) 
 def _list_definitions(arguments: Sequence[str]) -> dict[str, str]:
     """Return the definitions among CMake's ``arguments``.
 
-    They are written ``-DNAME=VALUE`` or ``-DNAME:TYPE=VALUE``, in one word or in two.
+    They are written ``-DNAME=VALUE`` or ``-DNAME:TYPE=VALUE``, in one word or in two; ``--toolchain FILE`` is one, too.
     """
     found: dict[str, str] = {}
     words = iter(arguments)
@@ -236,6 +236,8 @@ def _list_definitions(arguments: Sequence[str]) -> dict[str, str]:
         if word.startswith("-D"):
             name, _, value = (word[2:] or next(words, "")).partition("=")
             found[name.partition(":")[0]] = value
+        elif word == "--toolchain" or word.startswith("--toolchain="):
+            found["CMAKE_TOOLCHAIN_FILE"] = word.partition("=")[2] or next(words, "")
     return {name: value for name, value in found.items() if name}
 
 
