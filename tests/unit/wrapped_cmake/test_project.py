@@ -119,6 +119,21 @@ def test_the_vendor_s_parameters_are_shown(vendor: Path, capsys: pytest.CaptureF
     assert "ACMEFLAGS  flags   flags of acmecc [-O1]" in said and ".acme .mu: {ACME_HOME}/bin/acmecc" in said
 
 
+def test_what_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder without its cache, too: a configuration that was broken off leaves one."""
+    none, file, build = (tmp_path / name for name in ("none", "file", "build"))
+    file.touch()
+    build.mkdir()
+    (build / "build.ninja").touch()
+    for words, said in (
+        (["parameters", none], f"{none}: no such folder"),
+        (["configure", tmp_path, file], f"{file}: "),
+        (["build", build], f"{build}: no CMakeCache.txt"),
+    ):
+        assert main([str(word) for word in words]) == 1
+        assert f"wrapped_cmake: {said}" in capsys.readouterr().err
+
+
 def test_a_parameter_without_a_value_is_named(vendor: Path, tmp_path: Path) -> None:
     environ = environment(vendor)
     del environ["ACME_HOME"]

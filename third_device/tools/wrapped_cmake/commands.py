@@ -62,8 +62,9 @@ def _run_configure(arguments: argparse.Namespace) -> int:
 
 def _run_build(arguments: argparse.Namespace) -> int:
     build_dir: Path = arguments.build.resolve()
-    if not (build_dir / "build.ninja").exists():
-        raise WrappedCMakeError(f"{build_dir}: no build.ninja", "configure it first")
+    for made in ("build.ninja", "CMakeCache.txt"):  # without a cache ninja would run CMake without our definitions
+        if not (build_dir / made).exists():
+            raise WrappedCMakeError(f"{build_dir}: no {made}", "configure it first")
     environ = features.build_environment(os.environ, build_dir.parent)
     home = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.+)$", (build_dir / "CMakeCache.txt").read_text(), re.MULTILINE)
     project = read_project(Path(home[1])) if home else Project()
@@ -84,6 +85,8 @@ def _run_build(arguments: argparse.Namespace) -> int:
 
 
 def _show_parameters(arguments: argparse.Namespace) -> int:
+    if not arguments.source.is_dir():
+        raise WrappedCMakeError(f"{arguments.source}: no such folder", "name that of a project's CMakeLists.txt")
     project = read_project(arguments.source)
     print(help_text(project.parameters))
     for compiler in project.compilers:
@@ -111,6 +114,9 @@ def main(argv: list[str] | None = None) -> int:
         print(f"wrapped_cmake: {error.what}", file=sys.stderr)
         if error.next_step:
             print(f"  next: {error.next_step}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"wrapped_cmake: {error.filename or 'error'}: {error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("wrapped_cmake: interrupted; the same command goes on from there", file=sys.stderr)
