@@ -119,6 +119,15 @@ def test_another_cmake_configures_again(source: Path, tmp_path: Path) -> None:
     assert WrappedCMake(source, tmp_path / "build", environ=os.environ).configure()
 
 
+def test_a_build_installs_where_its_caller_looks(source: Path, tmp_path: Path) -> None:
+    """conda-build has a folder of its own in CMAKE_ARGS; a backend's package is packed from another."""
+    environ = {**os.environ, "CMAKE_ARGS": "-DCMAKE_BUILD_TYPE=Debug -DCMAKE_INSTALL_PREFIX=/opt/conda"}
+    project = WrappedCMake(source, tmp_path / "build", install_prefix=tmp_path / "package", environ=environ)
+    project.configure()
+    assert project.cache()["CMAKE_INSTALL_PREFIX"] == str(tmp_path / "package")
+    assert project.cache()["CMAKE_BUILD_TYPE"] == "Debug"
+
+
 def test_the_toolkit_in_a_checkout_lies_in_no_tree() -> None:
     assert upstream.find_tree(Settings({})) is None
 

@@ -70,8 +70,6 @@ class WrappedCMake:
         program = self._find_program("ninja")
         if program:  # CMake would keep the one of a virtual environment that is gone
             made["CMAKE_MAKE_PROGRAM"] = program
-        if self.install_prefix:
-            made["CMAKE_INSTALL_PREFIX"] = str(self.install_prefix)
         named = {name.partition(":")[0]: value for name, value in (extra or {}).items()}
         named |= _list_definitions(self.settings.list_words("CMAKE_ARGS"))
         made.update(features.detect_features(self.settings, named).definitions(self.settings))
@@ -96,7 +94,10 @@ class WrappedCMake:
         if not self._cmake.has_ninja:
             raise WrappedCMakeError("ninja is not on the PATH (or USE_NINJA=0)", "install ninja")
         definitions = self._cmake.arguments(self.definitions(extra))
-        arguments = ["-GNinja", *definitions, *self.settings.list_words("CMAKE_ARGS"), str(self.source_dir)]
+        more = self.settings.list_words("CMAKE_ARGS")
+        if self.install_prefix:  # conda-build's name its own, and there nobody looks for what is installed
+            more.append(f"-DCMAKE_INSTALL_PREFIX={self.install_prefix}")
+        arguments = ["-GNinja", *definitions, *more, str(self.source_dir)]
         given = _list_definitions(arguments)
         pools = given.get("CMAKE_JOB_POOLS", "")
         stamp = self.build_dir / _STAMP
