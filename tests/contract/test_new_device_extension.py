@@ -37,8 +37,11 @@ new_device = load_module()
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder like site-packages with the backend package ``tiny_backend``: a header and a library."""
-    folder = tmp_path_factory.mktemp("site")
+    """A folder like site-packages with the backend package ``tiny_backend``: a header and a library.
+
+    Its name has a space, as that of a checkout may.
+    """
+    folder = tmp_path_factory.mktemp("a site")
     package = folder / "tiny_backend"
     for part in ("include", "lib"):
         (package / part).mkdir(parents=True)
@@ -200,7 +203,7 @@ def test_just_in_time_with_the_device_s_own_compiler(interpreter: Path, with_com
     )
     variables = {
         "PYTHONPATH": str(folder),
-        "TORCH_EXTENSIONS_DIR": str(tmp_path),
+        "TORCH_EXTENSIONS_DIR": str(tmp_path / "built here"),
         "MAX_JOBS": "1",
         "PATH": str(interpreter.parent) + os.pathsep + os.environ["PATH"],
     }

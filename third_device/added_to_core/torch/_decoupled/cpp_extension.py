@@ -365,11 +365,11 @@ def load_new_device(
             made = compiler.compile(Path(source).resolve(), folder, include_dirs=kwargs["extra_include_paths"])
             objects.append(_name_by_content(made))
     kwargs["extra_cflags"] = [*(kwargs.get("extra_cflags") or ()), *_COMPILE]
-    kwargs["extra_ldflags"] = [
-        *objects,
+    ours = [*found.link_arguments(), f"-Wl,-rpath,{found.library_dir}"]
+    kwargs["extra_ldflags"] = [  # words of a shell's line, which torch has ninja run
+        *map(shlex.quote, objects),
         *(kwargs.get("extra_ldflags") or ()),
-        *found.link_arguments(),
-        f"-Wl,-rpath,{found.library_dir}",
+        *map(shlex.quote, ours),
     ]
     host = [source for source in sources if found.find_compiler(source) is None]
     return load(name, host or [str(_make_empty_source(folder, name))], build_directory=str(folder), **kwargs)
