@@ -85,6 +85,16 @@ def test_an_output_elsewhere_is_refused(name: str, mod: types.ModuleType) -> Non
             if not tell_missing_kernel(mod, functools.partial(call, near.clone())):
                 with mod.no_fallback(), pytest.raises(RuntimeError, match="on the same device"):
                     call(far)
+        convolve = torch.nn.functional.conv1d
+        for meet in (  # whether a kernel or the CPU computes it
+            lambda: torch.cat([near.double(), far.double()]),
+            lambda: torch.where(near > 0, far, far),
+            lambda: convolve(near[None].double(), far[None].double()),
+        ):
+            with pytest.raises(RuntimeError, match="on the same device"):
+                meet()
+        near.masked_fill_(near > 0, torch.tensor(2.0, device=far.device))  # one number, as on CUDA
+        assert near.tolist() == [[2, 2], [2, 2]]
 
 
 @pytest.mark.contract_item(34)

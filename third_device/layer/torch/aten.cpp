@@ -388,6 +388,7 @@ Tensor host::convolution_overrideable(const Tensor& input, const Tensor& weight,
                                       IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
                                       IntArrayRef output_padding, int64_t groups) {
   refuse_unless_fallback("aten::convolution");
+  check_one_device("convolution", OperandDevices(input, weight, bias));
   const bool has_bias = bias.has_value() && bias->defined();
   return at::convolution(input.cpu(), weight.cpu(), has_bias ? optional<Tensor>(bias->cpu()) : std::nullopt, stride,
                          padding, dilation, transposed, output_padding, groups)
@@ -398,6 +399,7 @@ std::tuple<Tensor, Tensor, Tensor> host::convolution_backward_overrideable(
     const Tensor& grad, const Tensor& input, const Tensor& weight, IntArrayRef stride, IntArrayRef padding,
     IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups, std::array<bool, 3> mask) {
   refuse_unless_fallback("aten::convolution_backward");
+  check_one_device("convolution_backward", OperandDevices(grad, input, weight));
   std::vector<int64_t> bias_sizes{weight.size(transposed ? 1 : 0) * (transposed ? groups : 1)};
   auto made = at::convolution_backward(grad.cpu(), input.cpu(), weight.cpu(), at::IntArrayRef(bias_sizes), stride,
                                        padding, dilation, transposed, output_padding, groups, mask);
@@ -633,6 +635,23 @@ void refuse_foreign_outputs(const c10::OperatorHandle& op, const torch::jit::Sta
   }
 }
 
+// The CPU could compute with operands of several devices of ours. PyTorch refuses that of its own devices, and so does a
+// kernel of the backend's: what a program may do does not hang on who runs an operator. One number may be elsewhere, since
+// fill_ and its like read it wherever it is; an operator that is not PyTorch's says itself what it takes.
+void refuse_several_devices(const c10::OperatorHandle& op, const torch::jit::Stack* stack) {
+  if (op.operator_name().getNamespace() != "aten") return;
+  std::vector<Tensor> operands;
+  const auto add = [&](const Tensor& tensor) {
+    if (tensor.defined() && tensor.dim() != 0) operands.push_back(tensor);
+  };
+  for (const c10::IValue& argument : torch::jit::last(*stack, op.schema().arguments().size())) {
+    if (argument.isTensor()) add(argument.toTensor());
+    if (!argument.isTensorList()) continue;
+    for (const Tensor& each : argument.toTensorVector()) add(each);
+  }
+  check_one_device(op.schema().name().c_str() + std::strlen("aten::"), OperandDevices(operands));
+}
+
 bool is_plain(const Tensor& tensor) {
   const bool known = tensor.is_cpu() || tensor.is_cuda() || tensor.is_privateuseone();
   return known && tensor.key_set().has_any(c10::DispatchKeySet(c10::DispatchKey::Dense));
@@ -779,6 +798,7 @@ void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack, c10::Dis
   refuse_unless_on_the_cpu(op, cpu_key);
   refuse_without_quantizer(op, stack);
   refuse_foreign_outputs(op, stack);
+  refuse_several_devices(op, stack);
   Descent descent(op);
   RandomLoan loan(op, stack);
   const optional<c10::Device> device = device_among(stack, stack->size() - op.schema().arguments().size());
