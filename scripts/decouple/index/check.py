@@ -6,10 +6,13 @@ import collections
 import contextlib
 import hashlib
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import compute_sha256
@@ -46,7 +49,6 @@ def check_index(index: Index, progress: Progress = SILENT, root: Path | None = N
     if not projects:
         faults.append(SiteFault(index.address, "the front page names no project"))
     pages: list[Page] = []
-    progress.start("checking projects", len(projects))
     for project in projects:
         if parse_project_name(project) is None:
             faults.append(SiteFault(index.address, f"project {project[:100]!r} is not a normalised name (PEP 503)"))
@@ -58,10 +60,13 @@ def check_index(index: Index, progress: Progress = SILENT, root: Path | None = N
             continue
         pages.append(page)
         faults += _compare_pages(project, page, html)
+    offered = {page.project: {item.version for item in (*page.offers, *page.variants)} for page in pages}
+    progress.start("checking projects", len(pages))
+    for page in pages:
         faults += _find_label_faults(index, page)
         for package in (*page.offers, *page.variants):
             if _is_own(package):
-                faults += _find_file_faults(index, package)
+                faults += _find_file_faults(index, package, offered)
             elif package.sha256 is None:  # a dependency, linked where it is
                 faults.append(SiteFault(package.filename, "no sha256 in its link"))
         progress.advance()
@@ -207,7 +212,24 @@ def _find_label_faults(index: Index, page: Page) -> Iterator[SiteFault]:
             yield SiteFault(name, f"does not say what the wheels {', '.join(sorted(wanted[name]))} do")
 
 
-def _find_file_faults(index: Index, package: Offer) -> Iterator[SiteFault]:
+def _find_lost_requirements(read: wheel.Wheel, offered: Mapping[str, Collection[Version]]) -> Iterator[SiteFault]:
+    """Find the wheels of ours that this one needs and the index has no page of.
+
+    ``offered`` are the versions of each project. A requirement without a local version, of bindings for an unmodified
+    torch, another index may meet.
+    """
+    for requirement in map(Requirement, read.requires):
+        project = canonicalize_name(requirement.name)
+        if project not in OURS or "+" not in str(requirement.specifier):
+            continue
+        if not any(requirement.specifier.contains(version, prereleases=True) for version in offered.get(project, ())):
+            lost = (
+                f"needs {requirement}, which no page of the index has; `decouple index build FOLDER` publishes it, too"
+            )
+            yield SiteFault(read.path.name, lost)
+
+
+def _find_file_faults(index: Index, package: Offer, offered: Mapping[str, Collection[Version]]) -> Iterator[SiteFault]:
     name = package.filename
     expected = package.sha256
     if expected is None:
@@ -221,6 +243,7 @@ def _find_file_faults(index: Index, package: Offer) -> Iterator[SiteFault]:
             if package.size is not None and path.stat().st_size != package.size:
                 yield SiteFault(name, f"{path.stat().st_size} bytes, the page says {package.size}")
             read = wheel.read_wheel(path)
+        yield from _find_lost_requirements(read, offered)
         if (read.requires_python or None) != (package.requires_python or None):
             yield SiteFault(
                 name, f"METADATA requires Python {read.requires_python}, the page says {package.requires_python}"

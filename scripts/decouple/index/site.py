@@ -240,7 +240,8 @@ def make_pages(site: Path) -> dict[str, str]:
     rows = [row for row in rows if row[1].variant is None]
     for label in sorted({label for _, entry in rows if (label := catalog.read_toolkit_label(entry))}):
         pages |= _make_index(f"{label}/simple", _select_toolkit(rows, label), linked)
-    pages |= _make_index("cpu/simple", [row for row in rows if catalog.read_toolkit_label(row[1]) is None], linked)
+    if bare := [row for row in rows if catalog.read_toolkit_label(row[1]) is None]:
+        pages |= _make_index("cpu/simple", bare, linked)
     pages["index.html"] = landing.render_page(releases)
     return pages
 

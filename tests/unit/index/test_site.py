@@ -14,7 +14,7 @@ from pypi_simple import ProjectPage
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.index import provenance, site, wheel
-from decouple.index.check import check_index
+from decouple.index.check import check_index, check_site
 from decouple.index.remote import Index
 from tests.support.server import CatchAllServer, FaultyServer, status, wrong_bytes
 from tests.unit.index.wheels import SERIES_B, make_pair, make_wheel
@@ -148,6 +148,21 @@ def test_check_names_a_link_that_leads_nowhere(dist: Path, tmp_path: Path) -> No
     assert "leads nowhere" in "\n".join(str(fault) for fault in check_index(Index(str(root))))
 
 
+def test_check_names_the_core_that_a_site_lacks(dist: Path, tmp_path: Path) -> None:
+    """An index for CPUs that lists nothing is not there."""
+    next(dist.glob("torch-*.whl")).unlink()
+    site.build_site(dist, tmp_path / "site")
+    (told,) = map(str, check_site(Index(str(tmp_path / "site"))))
+    assert told.startswith("torch_cuda-2.6.0+cu124.1-py3-none-any.whl: needs torch==2.6.0+decoupled.1, which no page")
+    assert not (tmp_path / "site/cpu").exists()
+
+
+def test_a_site_for_an_unmodified_torch_needs_no_core(tmp_path: Path) -> None:
+    make_wheel(tmp_path / "dist", "torch-cuda", "2.6.0+cu124.official", requires=("torch==2.6.0",), cuda="12.4")
+    site.build_site(tmp_path / "dist", tmp_path / "site")
+    assert check_site(Index(str(tmp_path / "site"))) == []
+
+
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[FaultyServer]:
     """A site with one core wheel of 32 MiB on a web server."""
@@ -164,7 +179,7 @@ def served(tmp_path: Path) -> Iterator[FaultyServer]:
 #: In a process of its own, so that what the server and other tests hold counts for nothing.
 MEASURED_CHECK = """
 import sys, tracemalloc
-from decouple.index.check import check_index
+from decouple.index.check import check_index, check_site
 from decouple.index.remote import Index
 tracemalloc.start()
 faults = check_index(Index(sys.argv[1]))
