@@ -22,7 +22,7 @@ from decouple.index.archive import WHEEL_BOUND
 from decouple.index.catalog import CatalogEntry, select_common
 from decouple.index.offer import LabelList, Offer, Page, Refusal, parse_local_path, parse_project_name
 from decouple.index.remote import STATEMENT_BOUND, Index, NotThereError, RefusedError
-from decouple.index.site import METADATA, OURS, STATEMENT, is_statement_of, make_pages
+from decouple.index.site import METADATA, OURS, STATEMENT, is_statement_of, list_stale_pages, make_pages
 from decouple.release import variants
 from decouple.release.wheel_manifest import SUFFIX, WheelManifest
 from decouple.release.wheel_name import WheelName
@@ -111,6 +111,8 @@ def _find_page_faults(site: Path) -> Iterator[SiteFault]:
             yield SiteFault(name, "missing; `decouple index build` makes it")
         elif path.read_bytes() != text.encode():
             yield SiteFault(name, "not as it is made of releases/*.json; `decouple index build` makes it anew")
+    for name in list_stale_pages(site, pages):
+        yield SiteFault(name, "of no file that releases/*.json has; `decouple index build` deletes it")
     for release, entries in releases.items():
         for entry in entries:
             name = f"files/{release}/{entry.filename}{STATEMENT}"

@@ -24,11 +24,12 @@ import base64
 import contextlib
 import hashlib
 import json
+import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from msgspec import Struct
@@ -54,6 +55,8 @@ from decouple.release.wheel_name import WheelName
 API_VERSION = "1.1"  # PEP 700
 METADATA = ".metadata"  # PEP 658
 STATEMENT = ".intoto.json"
+_LABEL = re.compile(r"cpu|variants|(cu|rocm)[0-9]+(\.[a-z0-9]+)?")
+"""The folders beside ``simple`` that `make_pages` makes."""
 OURS = (CORE, *BACKENDS, *map(name_libraries, BACKENDS))
 
 
@@ -217,14 +220,42 @@ def yank_file(site: Path, filename: str, reason: str) -> tuple[str, ...]:
 
 
 def write_pages(site: Path) -> tuple[str, ...]:
-    """Write every page anew that is another; return their paths below the site."""
+    """Write every page anew that is another, and delete those of what is gone.
+
+    Returns their paths below the site.
+    """
     changed = []
-    for name, text in make_pages(site).items():
+    pages = make_pages(site)
+    for name, text in pages.items():
         path = site / name
         if not path.exists() or path.read_bytes() != text.encode():
             write_atomically(path, text)
             changed.append(name)
+    for name in list_stale_pages(site, pages):
+        (site / name).unlink()
+        changed.append(name)
+        for folder in PurePosixPath(name).parents[:-1]:
+            if not any((site / folder).iterdir()):
+                (site / folder).rmdir()
     return tuple(changed)
+
+
+def list_stale_pages(site: Path, pages: Collection[str]) -> list[str]:
+    """List the pages of indexes in ``site`` that are none of ``pages``.
+
+    They are of a project, or of a whole index, that has no file any more. Folders that are not called as ours may be
+    another site.
+    """
+    beside = (folder for folder in site.glob("*/simple") if _LABEL.fullmatch(folder.parent.name))
+    there = (
+        path.relative_to(site).as_posix()
+        for simple in (site / "simple", *beside)
+        if (simple / "index.json").is_file()
+        for name in ("index.html", "index.json", "*/index.html", "*/index.json", "*/*-variants.json")
+        for path in simple.glob(name)
+    )
+    # an index's own pages last: without its front page a later call finds none of it
+    return sorted(set(there).difference(pages), key=lambda name: (-name.count("/"), name))
 
 
 def make_pages(site: Path) -> dict[str, str]:

@@ -65,6 +65,24 @@ def test_a_published_name_never_changes_its_bytes(dist: Path, tmp_path: Path) ->
     assert snapshot(tmp_path / "site") == before
 
 
+def test_what_left_the_catalog_leaves_the_pages(dist: Path, tmp_path: Path) -> None:
+    """Whoever takes a release back deletes its file, as the tool advises; another site stays."""
+    root = tmp_path / "site"
+    make_wheel(tmp_path / "hip", "torch-hip", "2.7.0+rocm6.4")
+    site.build_site(tmp_path / "hip", root / "nightly")
+    other = snapshot(root / "nightly")
+    for folder in (dist, tmp_path / "hip"):
+        site.build_site(folder, root)
+    (root / "releases/2.7.json").unlink()
+    gone = {"simple/torch-hip/index.json", "rocm64/simple/index.html", "rocm64/simple/torch-hip/index.json"}
+    told = {fault.where for fault in check_site(Index(str(root)))}
+    assert gone < told
+    assert gone < set(site.build_site(dist, root).pages)
+    assert check_site(Index(str(root))) == []
+    assert not (root / "rocm64").exists() and not (root / "simple/torch-hip").exists()
+    assert snapshot(root / "nightly") == other
+
+
 def test_json_page_follows_pep_691(dist: Path, tmp_path: Path) -> None:
     site.build_site(dist, tmp_path / "site")
     page = json.loads((tmp_path / "site/simple/torch/index.json").read_bytes())
