@@ -117,6 +117,7 @@ def _run_compare(arguments: argparse.Namespace) -> int:
 
 def _run_host(arguments: argparse.Namespace) -> int:
     asked: list[frozenset[str]] = []
+    lost = 0
     for path in filter(None, (arguments.ours, arguments.theirs)):
         libraries = kernels.read_host_symbols(path, arguments.arch)
         asked.append(frozenset().union(*(symbols.imports for symbols in libraries.values())))
@@ -126,11 +127,14 @@ def _run_host(arguments: argparse.Namespace) -> int:
                 f"{len(symbols.unregistered)} of them under a name that the host does not have, "
                 f"{len(symbols.imports)} functions of NVIDIA's"
             )
+            for kernel in symbols.unregistered[:10]:
+                print(f"       not registered: {demangle_name(kernel)[:160]}")
+            lost += len(symbols.unregistered)
     if len(asked) == 1:
-        return OK
+        return CHECK_FAILED if lost else OK
     for title, names in (("only ours asks for", asked[0] - asked[1]), ("only theirs asks for", asked[1] - asked[0])):
         print(f"{title}: {', '.join(sorted(names)) or 'nothing'}")
-    return OK if asked[0] == asked[1] else CHECK_FAILED
+    return OK if asked[0] == asked[1] and not lost else CHECK_FAILED
 
 
 def print_comparison(result: KernelComparison, limit: int | None) -> None:

@@ -359,6 +359,26 @@ def test_what_two_hosts_ask_for_on_the_command_line(tmp_path: Path, capsys: pyte
     assert "only theirs asks for: cublasCreate_v2" in capsys.readouterr().out
 
 
+def test_a_kernel_that_the_host_does_not_register_fails_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = [cubins.fatbin([("sm_90", cubins.cubin(ONE))])]
+    whole = cubins.library(tmp_path / "liba.so", image, registers=[made.name for made in ONE])
+    forgotten = cubins.library(tmp_path / "libb.so", image, registers=[ONE[0].name])
+    assert cli.main(["kernels", "host", str(whole)]) == 0
+    assert cli.main(["kernels", "host", str(forgotten)]) == 1
+    assert capsys.readouterr().out.count("not registered: ") == 1
+    assert cli.main(["kernels", "host", str(whole), str(forgotten)]) == 1
+
+
+def test_a_registered_name_may_stand_behind_a_number_and_need_not_be_mangled(tmp_path: Path) -> None:
+    """As in the official libtorch_cuda.so and libtorch_cuda_linalg.so: 21 and 23 of their kernels were missed."""
+    kernels = [ONE[0], Made("chemv_kernel_U", ONE[0].code)]
+    image = [cubins.fatbin([("sm_90", cubins.cubin(kernels))])]
+    library = cubins.library(tmp_path / "liba.so", image, registers=[f"?{made.name}" for made in kernels])
+    assert host_symbols.read_host_symbols(library, ["sm_90"]).unregistered == ()
+
+
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, other = built(tmp_path, "a", ONE), built(tmp_path, "b", [OTHER[0], Made(OTHER[1].name, b"c" * 48)])
     kept = tmp_path / "b.kernels.xz"
