@@ -13,9 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from decouple.cli.menu import VERBS, skip_verbose
 
-_ALTERNATIVE = re.compile(r",? or (?=\S)|; ")
+#: A word that the shell needs quoted, such as a path with a parenthesis; no apostrophe of a sentence.
+_QUOTED = r"(?<!\w)'[^']*'(?!\w)"
+#: What stands between two alternatives, and before it, what is none although it may look so.
+_ALTERNATIVE = re.compile(rf"(?:`[^`]*`|{_QUOTED})|(,? or (?=\S)|; )")
 #: A command that is named in full; its options are its own.
-_COMMAND = re.compile(r"`[^`]*`|\b(?:decouple|nox -s|git|pip|pipx|apt-get|python3?) [^,;:)`]*")
+_COMMAND = re.compile(rf"`[^`]*`|\b(?:decouple|nox -s|git|pip|pipx|apt-get|python3?) (?:{_QUOTED}|[^,;:)`])*")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 _TO_FILL_IN = re.compile(r"(?<!:)\bRELEASE\b")
 _RELEASE = re.compile(r"\d+\.\d+[\w.]*")
@@ -42,10 +45,21 @@ def select_fitting(
     if not find_bare_options(next_step):
         return next_step
     typed, has = list_options(parser(words), words)
-    left = [alternative for alternative in _ALTERNATIVE.split(next_step) if find_bare_options(alternative) <= has]
-    if len(left) == len(_ALTERNATIVE.split(next_step)):
+    alternatives = _split_alternatives(next_step)
+    left = [alternative for alternative in alternatives if find_bare_options(alternative) <= has]
+    if left == alternatives:
         return next_step
     return ", or ".join(left) or f"`decouple {typed} --help` says what this command takes"
+
+
+def _split_alternatives(text: str) -> list[str]:
+    """Split at what stands between two alternatives, never inside a command's words."""
+    begin, found = 0, []
+    for match in _ALTERNATIVE.finditer(text):
+        if match[1]:
+            found.append(text[begin : match.start()])
+            begin = match.end()
+    return [*found, text[begin:]]
 
 
 def find_bare_options(text: str) -> set[str]:

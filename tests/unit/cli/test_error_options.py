@@ -106,6 +106,18 @@ def test_what_a_part_of_a_command_says_to_do_next_that_part_can_do(typed: list[s
             assert said and advice.find_bare_options(said) <= has | {"--help"}, where
 
 
+def test_a_command_keeps_its_options_behind_a_path_with_odd_characters() -> None:
+    """`index build` names `index sign`, whose --key it has not."""
+    for path in ("'/a (copy)/x.whl'", "'/this or that; both/x.whl'", "/a/x.whl"):
+        sign = f"sign again: decouple index sign {path} --key KEY"
+        assert (
+            advice.select_fitting(f"delete it, or {sign}", ["index", "build"], build_parser) == f"delete it, or {sign}"
+        )
+        assert advice.select_fitting(f"leave --stage out, or {sign}", ["index", "build"], build_parser) == sign
+    spoken = "leave the user's --stage out, or the user's"
+    assert advice.select_fitting(spoken, ["index", "build"], build_parser) == "the user's"
+
+
 def test_an_option_of_another_part_is_left_out() -> None:
     full = "try again later, or another --source"
     assert advice.select_fitting(full, ["stages", "sources", "2.6"], build_parser) == full
