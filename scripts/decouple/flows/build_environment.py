@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from decouple.build import toolchain
 from decouple.build.environment import Environment, replace_places
 from decouple.build.options import Choices, Provenance
 from decouple.flows import portable_environment
-from decouple.flows.build_request import BuildRequest, settle_choices
+from decouple.flows.build_request import BuildRequest, list_layers, settle_choices
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.prebuilt_kernels import await_halves, start_fetch
 from decouple.flows.provenance import read_provenance
@@ -31,9 +30,7 @@ def open_build(request: BuildRequest, listener: Listener = QUIET) -> tuple[Envir
     DecoupleError.
     """
     choices, places = settle_choices(request), request.places
-    layers = list(
-        dict.fromkeys(layer for n in request.stages for layer in toolchain.list_layers(n, choices, request.env))
-    )
+    layers = list_layers(request)
     lay_overlay_again(request, places, listener)
     pair = pairing.load_pair(request.release) if request.against == "official" else None
     fetched = start_fetch(pair) if pair else None

@@ -146,7 +146,7 @@ def estimate_stages(request: BuildRequest) -> list[Estimate]:
         stage2 = places.with_cuda(request.env, choices.cuda).stage2 if choices.cuda else places.stage2
         folder = places.stage1 if stage == 1 else stage2
         planned, done = read_planned_objects(folder), read_done_objects(folder)
-        if done and _holds_other_objects(request, choices, stage, folder):  # which the build deletes
+        if done and _holds_other_objects(request, stage, folder):  # which the build deletes
             planned, done = frozenset(), frozenset()
         known = object_times.load_nearest(request.release, request.env, stage)
         share = (
@@ -171,8 +171,7 @@ def estimate_root(request: BuildRequest) -> RootEstimate | None:
 
     None where it is there, or none is used.
     """
-    choices, places = settle_choices(request), request.places
-    layers = _list_layers(request, choices)
+    places, layers = request.places, list_layers(request)
     if not needs_root(request, places, layers):
         return None
     described = (
@@ -183,7 +182,12 @@ def estimate_root(request: BuildRequest) -> RootEstimate | None:
     return rootfs.estimate_root(find_cache(), described, layers)
 
 
-def _list_layers(request: BuildRequest, choices: Choices) -> list[str]:
+def list_layers(request: BuildRequest) -> list[str]:
+    """List the layers of the root that the stages of ``request`` need.
+
+    Raises UsageError, DecoupleError where the request is wrong.
+    """
+    choices = settle_choices(request)
     if request.kernels != "compiled":
         return list(toolchain.list_bindings_layers(choices, request.env))
     return list(
@@ -191,7 +195,7 @@ def _list_layers(request: BuildRequest, choices: Choices) -> list[str]:
     )
 
 
-def _holds_other_objects(request: BuildRequest, choices: Choices, stage: int, folder: Path) -> bool:
+def _holds_other_objects(request: BuildRequest, stage: int, folder: Path) -> bool:
     """Return whether what is in ``folder`` is of another environment, Python or tree.
 
     What it was compiled with is not asked: the programs may be in a root that is still to be made.
@@ -200,7 +204,7 @@ def _holds_other_objects(request: BuildRequest, choices: Choices, stage: int, fo
         return bool(find_other_tree(folder, request.places.tree))
     kind = request.env
     if kind == "auto":
-        kind = "rootfs" if needs_root(request, request.places, _list_layers(request, choices)) else "host"
+        kind = "rootfs" if needs_root(request, request.places, list_layers(request)) else "host"
     return holds_other_objects(folder, kind, request.python)
 
 

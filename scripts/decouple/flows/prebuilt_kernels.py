@@ -26,11 +26,23 @@ from decouple.build.estimate import read_available_memory, refuse_if_too_small
 from decouple.build.stage import BuildJob, StageWheel
 from decouple.build.stage2 import Bindings
 from decouple.flows import portable_environment
-from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages, format_lines, settle_choices
+from decouple.flows.build_request import (
+    BuildRequest,
+    estimate_root,
+    estimate_stages,
+    format_lines,
+    list_layers,
+    settle_choices,
+)
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.provenance import read_provenance
 from decouple.flows.tree_overlay import lay_overlay_again
-from decouple.flows.work_environment import check_named_tree, open_environment, prepare_tree_and_root
+from decouple.flows.work_environment import (
+    check_named_tree,
+    open_environment,
+    prepare_tree_and_root,
+    refuse_without_debian,
+)
 from decouple.prebuilt import installed_torch, kernel_folder, official_symbols, pairing, symbols
 from decouple.upstream.download import Downloader
 from decouple.verify import checks
@@ -51,6 +63,7 @@ def build_over_kernels(request: BuildRequest, listener: Listener) -> StageWheel:
     pair = pairing.load_pair(request.release)
     choices, places = settle_choices(request), request.places
     check_named_tree(request, places)
+    refuse_without_debian(request, places, list_layers(request))
     if request.against == "built":
         _check_core(request, places)
     costs = estimate_stages(request)

@@ -89,8 +89,10 @@ def open_environment(
 def check_machine(work: WorkRequest, places: Places, layers: Sequence[str] = ()) -> None:
     """Raise DecoupleError where this machine cannot make or enter the root.
 
-    The root is the one that the work needs. That is seconds before the first download, not minutes behind it.
+    The root is the one that the work needs. That is seconds before the first download, not minutes behind it. What no
+    machine can build is said first.
     """
+    refuse_without_debian(work, places, layers)
     if work.env == portable_environment.KIND:
         preflight.check_root(find_cache(), root_description.load_description(root_description.PORTABLE), layers)
     elif not _can_use_host(work, places, cuda=toolkits.has_cuda(layers)):
@@ -155,7 +157,6 @@ def prepare_tree_and_root(
         _make_root(work, places, layers, listener)
         return
     check_machine(work, places, layers)
-    _refuse_without_debian(work)
     told: list[tuple[Callable[[str], None], str]] = []
     held = Listener(
         lambda line: told.append((listener.say, line)), warn=lambda line: told.append((listener.warn, line))
@@ -186,12 +187,17 @@ def prepare_tree_and_root(
             tell(line)
 
 
-def _refuse_without_debian(work: WorkRequest) -> None:
+def refuse_without_debian(work: WorkRequest, places: Places, layers: Collection[str]) -> None:
     """Raise UsageError where Debian has no source of a release for its root.
 
-    That is before gigabytes are fetched for that root.
+    That is before gigabytes are fetched for that root, and before anything that this machine lacks for it.
     """
-    if work.env == portable_environment.KIND or work.release not in Checkout(work.project).list_manifest_releases():
+    if (
+        work.release not in Checkout(work.project).list_manifest_releases()
+        or work.env == portable_environment.KIND
+        or (places.tree / "debian" / "patches").is_dir()
+        or not needs_root(work, places, layers)
+    ):
         return
     if load_release(work.project, work.release).find_source("debian") is None:
         raise UsageError(

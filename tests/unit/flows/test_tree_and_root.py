@@ -13,7 +13,9 @@ from msgspec.structs import replace
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_project
 from decouple.build import preflight, rootfs, settings
-from decouple.flows import portable_environment, work_environment
+from decouple.flows import build, portable_environment, work_environment
+from decouple.flows.build import build_wheels
+from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import Listener
 from decouple.flows.work_environment import WorkRequest, ensure_tree, needs_root, prepare_tree_and_root
 
@@ -91,6 +93,33 @@ def test_no_root_is_made_for_a_release_that_debian_has_no_source_of(
     with pytest.raises(UsageError, match="Debian has no source"):
         prepare_tree_and_root(work, work.places, LAYERS, Listener())
     assert not made
+
+
+@pytest.mark.parametrize("there", ["nothing", "root", "tree"])
+def test_what_no_machine_builds_is_said_before_what_this_one_lacks(
+    work: WorkRequest, monkeypatch: pytest.MonkeyPatch, there: str
+) -> None:
+    def lack_namespaces(*_: object) -> None:
+        raise DecoupleError("unshare does not work here", next_step="run as root")
+
+    monkeypatch.setattr(preflight, "check_root", lack_namespaces)
+    (work.project / "series").mkdir()
+    shutil.copy(find_project() / "series/2.7.toml", work.project / "series")
+    work = replace(work, release="2.7")
+    if there == "root":
+        monkeypatch.setattr(rootfs, "estimate_root", lambda *_: None)
+    elif there == "tree":
+        work.places.tree.mkdir(parents=True)
+    with pytest.raises(UsageError, match="Debian has no source"):
+        prepare_tree_and_root(work, work.places, LAYERS, Listener())
+
+
+def test_a_machine_that_is_too_small_is_named_behind_a_release_that_no_machine_builds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "read_available_memory", lambda: 1)
+    with pytest.raises(UsageError, match="Debian has no source"):
+        build_wheels(BuildRequest(find_project(), "2.7", env="rootfs"))
 
 
 def test_an_error_of_the_root_does_not_wait_for_the_tree(work: WorkRequest, monkeypatch: pytest.MonkeyPatch) -> None:
