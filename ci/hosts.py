@@ -14,13 +14,13 @@ def list_command_lines(job: Job) -> list[str]:
     return [shlex.join(command) for command in job.commands]
 
 
-def make_check_line(job: Job) -> str:
+def list_check_lines(job: Job) -> list[str]:
     """Return the shell command that fails where a part of a job is missing.
 
-    A part is one of the paths that it hands over. The hosts themselves are content with an artifact that lacks some of
-    its paths.
+    A part is one of the paths that it hands over; none where it hands over nothing. The hosts themselves are content
+    with an artifact that lacks some of its paths.
     """
-    return f"ls -d {' '.join(job.paths)}"  # not quoted: they are patterns
+    return [f"ls -d {' '.join(job.paths)}"] if job.paths else []  # not quoted: they are patterns
 
 
 def make_github_matrix(jobs: list[Job]) -> dict[str, object]:
@@ -35,7 +35,7 @@ def make_github_matrix(jobs: list[Job]) -> dict[str, object]:
         needs = dict(zip(("core", "backend"), (*job.needs, "", "")[:2], strict=True))
         row |= needs | {
             "build_minutes": job.build_minutes,
-            "script": "\n".join((*(f"pipx run {line}" for line in list_command_lines(job)), make_check_line(job))),
+            "script": "\n".join((*(f"pipx run {line}" for line in list_command_lines(job)), *list_check_lines(job))),
             "shards": _make_shard_pattern(job.shards),
         }
         stages.setdefault(job.stage, []).append(row | {"paths": "\n".join(job.paths)})
@@ -72,10 +72,10 @@ def make_gitlab_pipeline(jobs: list[Job]) -> dict[str, object]:
             "timeout": f"{job.minutes} minutes",
             "script": [
                 *(f"timeout --signal=INT {job.build_minutes}m pipx run {line}" for line in list_command_lines(job)),
-                make_check_line(job),
+                *list_check_lines(job),
             ],
             **({"cache": _make_gitlab_cache(job)} if job.cache else {}),
-            "artifacts": {"paths": list(job.paths)},
+            **({"artifacts": {"paths": list(job.paths)}} if job.paths else {}),
         }
     releases = sorted({job.release for job in jobs if job.published})
     index = "pipx run --spec '.[publish]' decouple index"

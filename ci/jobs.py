@@ -44,9 +44,10 @@ class Job:
     ``commands`` run in the checkout, one after the other; ``cache`` names the ccache that the job shares with other
     runs. ``needs`` are the jobs whose wheels it takes, ``shards`` those whose objects. What a job hands over are
     ``paths`` (relative to the checkout): a shard its objects, a stage its wheel and the stamp by which the next stage
-    finds it. That of torch_cuda says which core it was compiled against. A host ends the job after ``minutes``; the
-    commands are to be ended after ``build_minutes``, so that the cache can still be saved and the next run goes on from
-    there.
+    finds it (that of torch_cuda says which core it was compiled against), the contract its report, and verify nothing:
+    its verdict is how it ends. Of what they record in their checkout nobody makes one file. A host ends the job after
+    ``minutes``; the commands are to be ended after ``build_minutes``, so that the cache can still be saved and the next
+    run goes on from there.
     """
 
     name: str
@@ -180,21 +181,20 @@ class _Entry:
             yield from self._list_checks(python, core, name, version)
 
     def _list_checks(self, python: str, core: str, cuda: str, version: str) -> Iterator[Job]:
-        status = (f"ci/status/{self.release}.json",)
         verify = ("nox", "-s", f"verify-{self.release}", "--", "--env", self.env)
         needs = (core, cuda)
         if self.env == "portable":
             make = ("uv", "venv", "--seed", "--python", python, _OFFICIAL)
             fill = ("uv", "pip", "install", "--python", _OFFICIAL, f"torch=={self.can.version}", "numpy")
             compare = (*verify, "--python", f"{_OFFICIAL}/bin/python", *self._list_cuda_words(version))
-            yield self._make_job("verify", f"verify-{cuda}", python, needs, make, fill, compare, paths=status)
+            yield self._make_job("verify", f"verify-{cuda}", python, needs, make, fill, compare)
             return
         # upstream's CPU tests are run from the applied tree; to enter the root takes one in any case
         apply = ("nox", "-s", f"apply-{self.release}", *(("--", "--debian-patches") if self.env == "rootfs" else ()))
-        yield self._make_job("verify", f"verify-{cuda}", python, needs, apply, verify, paths=status)
+        yield self._make_job("verify", f"verify-{cuda}", python, needs, apply, verify)
         contract = ("nox", "-s", f"contract-{self.release}", "--", "--env", self.env, "--beside-cuda")
         report = f"build/{self.release}/verify/contract-both/report"
-        yield self._make_job("contract", f"contract-{cuda}", python, needs, apply, contract, paths=(report, *status))
+        yield self._make_job("contract", f"contract-{cuda}", python, needs, apply, contract, paths=(report,))
 
     def _list_slices(
         self, stage: str, python: str, build: tuple[str, ...], names: tuple[str, ...], needs: tuple[str, ...]
@@ -210,7 +210,7 @@ class _Entry:
         python: str,
         needs: tuple[str, ...],
         *commands: tuple[str, ...],
-        paths: tuple[str, ...],
+        paths: tuple[str, ...] = (),
         shards: tuple[str, ...] = (),
     ) -> Job:
         cache = name if stage not in ("verify", "contract") else ""
