@@ -236,13 +236,21 @@ SLOWEST = ("--durations", "20")
 WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadfile")
 
 
+#: Options of pytest whose value, in a word of its own, may be a path of the checkout, and names no tests to run.
+VALUED = (
+    *("-k", "-m", "-c", "--config-file", "--ignore", "--ignore-glob", "--deselect", "--basetemp", "--rootdir"),
+    *("--confcutdir", "--junit-xml", "--junitxml", "--log-file"),
+)
+
+
 def run_pytest(session: nox.Session, *folders: str) -> None:
     """Run pytest with the arguments after ``--``.
 
     Where these name no file or folder it runs on ``folders``: without one pytest would take ``testpaths``, which are
     other sessions' tests, too, and `-k` alone chose among those.
     """
-    words = [word.partition("::")[0] for word in session.posargs]
+    behind = zip(["", *session.posargs], session.posargs, strict=False)
+    words = [word.partition("::")[0] for before, word in behind if before not in VALUED]
     paths = [ROOT / word for word in words if "/" in word or word == "tests"]
     named = any(path.exists() and path.is_relative_to(ROOT) for path in paths)  # not --basetemp /tmp/there
     arguments = session.posargs if named else [*session.posargs, *folders]
