@@ -184,7 +184,8 @@ class _Entry:
         verify = ("nox", "-s", f"verify-{self.release}", "--", "--env", self.env)
         needs = (core, cuda)
         if self.env == "portable":
-            make = ("uv", "venv", "--seed", "--python", python, _OFFICIAL)
+            # --clear: on one machine the job before made it, perhaps for another Python
+            make = ("uv", "venv", "--clear", "--seed", "--python", python, _OFFICIAL)
             fill = ("uv", "pip", "install", "--python", _OFFICIAL, f"torch=={self.can.version}", "numpy")
             compare = (*verify, "--python", f"{_OFFICIAL}/bin/python", *self._list_cuda_words(version))
             yield self._make_job("verify", f"verify-{cuda}", python, needs, make, fill, compare)

@@ -216,6 +216,15 @@ def test_a_check_hands_over_nothing_that_nobody_takes() -> None:
             assert hosts.make_github_matrix([job])["verify"]["include"][0]["paths"] == ""  # type: ignore[index]
 
 
+def test_a_check_makes_its_environment_again_where_one_is(tmp_path: Path) -> None:
+    """`nox -s ci -- verify-…` runs it in one checkout, for one Python after the other."""
+    job = next(job for job in ci_jobs.expand_matrix() if job.stage == "verify" and "portable" in job.name)
+    make = [sys.executable if word == job.python else word for word in job.commands[0] if word != "--seed"]  # by PyPI
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-m", *make], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
 def ended_with(line: str, folder: Path) -> int:
     """The exit code of a line of a job's script there."""
     return subprocess.run(["sh", "-c", line], cwd=folder, capture_output=True).returncode
