@@ -46,6 +46,8 @@ ROOT_DAYS = 730
 ROOT_MARGIN = 90
 DAYS = 30
 """How long a list is good unless the publisher says otherwise; as long can a server hold back what is newer."""
+_MOST_DAYS = 36500
+"""A hundred years; a date that is much later no clock can tell."""
 BOUND = 4 << 20
 """Bytes of one file in ``tuf/`` and of one release list."""
 
@@ -66,6 +68,8 @@ def sign_lists(
     given, DecoupleError for keys that are none.
     """
     refuse_below(1, days=days)
+    if days > _MOST_DAYS:
+        raise UsageError(f"--days {days}: at most {_MOST_DAYS}", next_step=f"leave it out for {DAYS}")
     if not site.is_dir():
         raise UsageError(f"{site}: no such folder", next_step="publish first: decouple index build FOLDER --site SITE")
     with hold_lock(site):  # of two at once one would sign what the other is about to replace

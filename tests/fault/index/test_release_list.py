@@ -65,6 +65,12 @@ def test_what_is_signed_and_current_is_taken(server: FaultyServer, tmp_path: Pat
     assert taken(server, tmp_path) == NEW
 
 
+@pytest.mark.parametrize("days", [0, 99_999_999])
+def test_a_list_ends_on_a_day_that_there_is(root: Path, tmp_path: Path, days: int) -> None:
+    with pytest.raises(UsageError, match=f"--days {days}: at"):
+        release_list.sign_lists(tmp_path / "site", tmp_path / "key", days=days)
+
+
 def test_a_list_is_read_where_a_server_has_a_page_for_every_address(root: Path, tmp_path: Path) -> None:
     """The page was taken for the next root."""
     with CatchAllServer({"/": tmp_path / "site"}) as server:
