@@ -138,7 +138,7 @@ def _refuse_changed_files(found: Sequence[Wheel], known: Mapping[str, CatalogEnt
         if before.yanked is None
     ]
     steps.append(f"take these files out of {changed[0][1].path.parent}")
-    for release in sorted({wheel.release for _, wheel in changed}):
+    for release in sorted({wheel.manifest.release for _, wheel in changed}):
         steps.append(f"`decouple build {release} --revision N` makes the next version")
     facts = (f"{wheel.path.name} (sha256 {before.sha256[:12]}…, now {wheel.sha256[:12]}…)" for before, wheel in changed)
     raise DecoupleError(f"{', '.join(facts)}: published before with other bytes", next_step="; ".join(steps))
@@ -179,7 +179,7 @@ def refuse_loose_pin(wheel: Wheel) -> None:
         asked = f"torch{pins[0] if pins else ''}"
         raise DecoupleError(
             f"{wheel.path.name}: asks for {asked}, not for the one core that it was built against",
-            next_step=f"build it again: nox -s build-{wheel.release} -- --stage 2",
+            next_step=f"build it again: decouple build {wheel.manifest.release} --stage 2",
         )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from pypi_simple import ProjectPage
 
 from decouple.base.errors import DecoupleError, UsageError
@@ -17,7 +18,7 @@ from decouple.index import provenance, site, wheel
 from decouple.index.check import check_index, check_site
 from decouple.index.remote import Index
 from tests.support.server import CatchAllServer, FaultyServer, status, wrong_bytes
-from tests.unit.index.wheels import SERIES_B, make_pair, make_wheel
+from tests.unit.index.wheels import SERIES_A, SERIES_B, make_manifest, make_pair, make_wheel
 
 
 @pytest.fixture
@@ -63,6 +64,18 @@ def test_a_published_name_never_changes_its_bytes(dist: Path, tmp_path: Path) ->
     with pytest.raises(DecoupleError, match="other bytes"):
         site.build_site(dist, tmp_path / "site")
     assert snapshot(tmp_path / "site") == before
+
+
+def test_the_next_version_is_built_of_the_release_that_the_wheel_names(tmp_path: Path) -> None:
+    """A candidate's release is not called by the first two numbers of its version."""
+    for series in (SERIES_A, SERIES_B):
+        made = replace(make_manifest("torch", "2.7.0rc3+decoupled", None, series), release="2.7.0rc3")
+        make_wheel(tmp_path / "dist", "torch", made.version, manifest=made.to_json())
+        if series is SERIES_A:
+            site.build_site(tmp_path / "dist", tmp_path / "site")
+    with pytest.raises(DecoupleError) as refused:
+        site.build_site(tmp_path / "dist", tmp_path / "site")
+    assert "`decouple build 2.7.0rc3 --revision N`" in str(refused.value.next_step)
 
 
 def test_what_left_the_catalog_leaves_the_pages(dist: Path, tmp_path: Path) -> None:
