@@ -218,11 +218,12 @@ def check_address(url: str) -> str:
 def _find_folder(url: str) -> Path | None:
     """Return the folder of ``file:FOLDER``; None of another address.
 
-    "#" and "%" are parts of its name.
+    "#" and "%" are parts of its name. A shell leaves the "~" of ``--cache file:~/FOLDER`` to us.
     """
     scheme, _, name = url.partition(":")
     of_host = name.startswith("//") and not name.startswith("///")
-    return Path(name).resolve() if scheme.lower() == "file" and name and not of_host else None
+    path = Path.home() / name[2:] if name.startswith("~/") else Path(name)
+    return path.resolve() if scheme.lower() == "file" and name and not of_host else None
 
 
 def _open_store(url: str) -> ObjectStore:

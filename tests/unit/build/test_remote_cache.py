@@ -257,6 +257,14 @@ def test_a_folder_is_called_as_it_is_called(tmp_path: Path) -> None:
         assert proxy.name == f"file:{folder}" and [*tmp_path.iterdir()] == [folder]
 
 
+def test_the_home_is_meant_by_a_word_that_the_shell_leaves_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert remote_cache.check_address("file:~/objects") == f"file:{tmp_path / 'objects'}"
+    assert remote_cache.check_address("file:~") == f"file:{Path.cwd() / '~'}"
+
+
 @pytest.mark.parametrize(
     "url", ["http://host/", "host:6379", "redis://", "redis://host:port/0", "", "file:", "file://host/folder", "folder"]
 )
