@@ -227,7 +227,7 @@ def _is_allowed(repository: _OwnedRepository) -> bool:
 def _make_owner_error(repository: _OwnedRepository) -> DecoupleError:
     return DecoupleError(
         f"{repository.root} belongs to another user, and git would do what their configuration there says",
-        next_step=f"git config --global --add safe.directory {repository.root}",
+        next_step=f"git config --global --add safe.directory {shlex.quote(str(repository.root))}",
     )
 
 

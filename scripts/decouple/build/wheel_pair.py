@@ -8,6 +8,7 @@ file for both.
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from msgspec import Struct
@@ -55,7 +56,7 @@ def pair_wheels(core: Path, bindings: Path, folder: Path) -> PairedWheels:
     if LIBRARIES not in pins:
         raise UsageError(
             f"{bindings.name}: has the libraries in it, which two wheels would then have",
-            next_step=f"decouple repack split {bindings}",
+            next_step=f"decouple repack split {shlex.quote(str(bindings))}",
         )
     if pins.get(CORE) != f"=={of_core.version}":
         raise UsageError(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
@@ -91,7 +92,7 @@ def _parse_failure(process: subprocess.CompletedProcess[str], path: str) -> Deco
     message, hint = program_output.read_failure(process)
     return DecoupleError(
         f"the simulated device: {message.removeprefix('simcuda: ')}",
-        next_step=hint or f"PYTHONPATH={path} python -m simcuda build --no-torch",
+        next_step=hint or f"PYTHONPATH={shlex.quote(path)} python -m simcuda build --no-torch",
     )
 
 

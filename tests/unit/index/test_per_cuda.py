@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import venv
@@ -127,9 +128,10 @@ def test_two_cudas_at_once_are_refused(install: Run, tmp_path: Path) -> None:
 
 
 def test_what_does_not_belong_together_is_not_paired(tmp_path: Path) -> None:
-    core, whole = make_pair(tmp_path)
-    with pytest.raises(UsageError, match="has the libraries in it"):
+    core, whole = make_pair(tmp_path / "a dist")
+    with pytest.raises(UsageError, match="has the libraries in it") as refused:
         pair_wheels(core, whole, tmp_path)
+    assert shlex.split(refused.value.next_step or "") == ["decouple", "repack", "split", str(whole)]
     pins = ("torch==2.6.0+decoupled.7", "torch-cuda-libraries==2.6.0+cu124")
     other = make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", requires=pins, cuda="12.4")
     with pytest.raises(UsageError, match=r"decoupled\.7.*\.1"):
