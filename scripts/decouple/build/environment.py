@@ -145,6 +145,19 @@ def holds_other_objects(stage1: Path, kind: str, python: str) -> bool:
     return before != name_objects(kind, python) if before else kind == "portable"
 
 
+def locate_kept_objects(stage1: Path, said: str) -> Path:
+    """Return where objects wait while others are in ``stage1``.
+
+    ``said`` is what their note says.
+    """
+    return stage1.with_name(f"{stage1.name}-{said.replace(' ', '-')}")
+
+
+def list_kept_objects(stage1: Path) -> list[Path]:
+    """List the folders in which such objects wait."""
+    return sorted(note.parent for note in stage1.parent.glob(f"{stage1.name}-*/{ENVIRONMENT_NOTE}"))
+
+
 def find_other_tree(stage2: Path, tree: Path) -> str:
     """Return the tree of which stage 2's objects are, "" where it is ``tree``."""
     note, own = stage2 / TREE_NOTE, str(tree.resolve())

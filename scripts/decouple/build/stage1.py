@@ -19,7 +19,9 @@ from decouple.build import inputs, settings, toolchain
 from decouple.build.environment import (
     holds_other_objects,
     locate_environment_note,
+    locate_kept_objects,
     name_objects,
+    read_environment_note,
     read_output,
     remove_objects,
 )
@@ -72,13 +74,17 @@ class Stage1(Stage):
         )
 
     def _clear_other_objects(self) -> None:
-        """Delete a build directory of another environment, Python or compiler.
+        """Move a build directory of another environment or Python aside.
 
-        CMake keeps what it found there for good, and ninja what is newer than the new compiler's headers.
+        Delete one of another compiler. CMake keeps what it found there for good, and ninja what is newer than the new
+        compiler's headers. What was moved aside is moved back for its own environment: ninja compiles what changed.
         """
         kind, python = self.environment.kind, self.job.choices.python
-        foreign = holds_other_objects(self.folder, kind, python)
-        why = "are of another environment or Python" if foreign else self.find_other_compilers()
+        self._move_others_aside(kind, python)
+        own = locate_kept_objects(self.folder, name_objects(kind, python))
+        if own.exists() and not self.folder.exists():
+            own.rename(self.folder)
+        why = self.find_other_compilers()
         if self.folder.exists() and why:
             self.job.say(f"stage 1: the objects in {self.folder} {why}: deleted")
             self._uninstall_files()
@@ -86,6 +92,24 @@ class Stage1(Stage):
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(locate_environment_note(self.folder), name_objects(kind, python))
         toolchain.note_compilers(self.folder, self.describe_origin())
+
+    def _move_others_aside(self, kind: str, python: str) -> None:
+        """Move objects of another environment or Python to where they wait.
+
+        Those of which nothing says whose they are cannot be taken back: they are deleted.
+        """
+        if not self.folder.exists() or not holds_other_objects(self.folder, kind, python):
+            return
+        self._uninstall_files()
+        whose = f"stage 1: the objects in {self.folder} are of another environment or Python"
+        if said := read_environment_note(self.folder):
+            kept = locate_kept_objects(self.folder, said)
+            self.job.say(f"{whose}: kept as {kept.name}")
+            remove_objects(kept)  # of before a kill
+            self.folder.rename(kept)
+        else:
+            self.job.say(f"{whose}: deleted")
+            remove_objects(self.folder)
 
     def _configure_tree(self) -> None:
         """Run upstream's configure step unless the same variables were configured before."""

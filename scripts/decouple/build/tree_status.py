@@ -25,7 +25,16 @@ from decouple.base.git import name_status, run_git, split_names
 from decouple.base.interpreter import OWN
 from decouple.build import settings
 
-MADE = ("/build/", "__pycache__/", ".pytest_cache/", ".hypothesis/", "*.egg-info/")
+MADE = (
+    "/build/",
+    "/build-host/",
+    "/build-rootfs/",
+    "/build-portable*/",
+    "__pycache__/",
+    ".pytest_cache/",
+    ".hypothesis/",
+    "*.egg-info/",
+)
 """What builds and tests leave wherever they run."""
 _SOURCE = re.compile(
     r".*\.(?:[chS]|cc|cpp|cxx|hh|hpp|hxx|inl|inc|cu|cuh|hip|m|mm|metal|glsl|asm|s|py|pyx|sh|cmake|bzl|in"

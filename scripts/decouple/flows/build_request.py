@@ -20,7 +20,7 @@ from decouple.base.errors import UsageError, refuse_below
 from decouple.base.paths import find_cache
 from decouple.base.untrusted_input import is_count
 from decouple.build import object_times, root_description, rootfs, settings, toolchain, toolkits
-from decouple.build.environment import Places, find_other_tree, holds_other_objects
+from decouple.build.environment import Places, find_other_tree, holds_other_objects, locate_kept_objects, name_objects
 from decouple.build.estimate import (
     Estimate,
     RootEstimate,
@@ -146,8 +146,8 @@ def estimate_stages(request: BuildRequest) -> list[Estimate]:
         stage2 = places.with_cuda(request.env, choices.cuda).stage2 if choices.cuda else places.stage2
         folder = places.stage1 if stage == 1 else stage2
         planned, done = read_planned_objects(folder), read_done_objects(folder)
-        if done and _holds_other_objects(request, stage, folder):  # which the build deletes
-            planned, done = frozenset(), frozenset()
+        if done and (own := _find_own_objects(request, stage, folder)) != folder:
+            planned, done = (read_planned_objects(own), read_done_objects(own)) if own else (frozenset(), frozenset())
         known = object_times.load_nearest(request.release, request.env, stage)
         share = (
             object_times.compute_share_left(planned, done, known, settings.find_stage(stage).object_seconds)
@@ -195,17 +195,20 @@ def list_layers(request: BuildRequest) -> list[str]:
     )
 
 
-def _holds_other_objects(request: BuildRequest, stage: int, folder: Path) -> bool:
-    """Return whether what is in ``folder`` is of another environment, Python or tree.
+def _find_own_objects(request: BuildRequest, stage: int, folder: Path) -> Path | None:
+    """Return the folder of the objects that the build goes on with.
 
-    What it was compiled with is not asked: the programs may be in a root that is still to be made.
+    It is another than ``folder``, and may not be there, where that has those of another environment or Python; None
+    where that has those of another tree, which the build deletes. What they were compiled with is not asked: the
+    programs may be in a root that is still to be made.
     """
     if stage == 2:
-        return bool(find_other_tree(folder, request.places.tree))
+        return None if find_other_tree(folder, request.places.tree) else folder
     kind = request.env
     if kind == "auto":
         kind = "rootfs" if needs_root(request, request.places, list_layers(request)) else "host"
-    return holds_other_objects(folder, kind, request.python)
+    kept = locate_kept_objects(folder, name_objects(kind, request.python))
+    return kept if holds_other_objects(folder, kind, request.python) else folder
 
 
 def settle_choices(request: BuildRequest) -> Choices:

@@ -18,7 +18,7 @@ from decouple.base.files import hold_lock
 from decouple.base.mounts import refuse_link
 from decouple.base.paths import find_cache
 from decouple.build import root_description, rootfs
-from decouple.build.environment import Places, remove_objects
+from decouple.build.environment import Places, list_kept_objects, remove_objects
 from decouple.build.stage1 import uninstall_files
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.work_environment import WorkRequest
@@ -48,12 +48,13 @@ def clean_build(request: CleanRequest, listener: Listener = QUIET) -> list[Path]
     def refuse_running_build() -> None:
         raise DecoupleError(f"{places.stage2.parent}: a build is running", next_step="wait until it ends, or stop it")
 
-    built = [places.stage1, places.stage2, places.core, places.kernels, places.verify, places.raw, places.state]
+    stage1 = [places.stage1, *list_kept_objects(places.stage1)]
+    built = [*stage1, places.stage2, places.core, places.kernels, places.verify, places.raw, places.state]
     if request.stage and request.results:
         raise UsageError(f"--results: stage {request.stage} has none", next_step="leave --stage or --results out")
     results = _list_results(places)
     others = [] if request.stage else _list_other_builds(places, results)
-    folders = {1: [places.stage1], 2: [places.stage2]}.get(request.stage or 0, [*built, *others])
+    folders = {1: stage1, 2: [places.stage2]}.get(request.stage or 0, [*built, *others])
     kept = [] if request.results else results
     deleted = []
     with contextlib.ExitStack() as held:

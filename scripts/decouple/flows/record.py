@@ -19,7 +19,7 @@ from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_cache
 from decouple.build import object_times
-from decouple.build.environment import Places, read_environment_note
+from decouple.build.environment import Places, list_kept_objects, read_environment_note
 from decouple.build.object_times import read_measured_seconds
 from decouple.census import report
 from decouple.flows.build_request import STOCK
@@ -125,8 +125,8 @@ def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, i
     stage2 = sorted([*whole.glob(own), *whole.glob(f"*/{own}")])
     if kind == "rootfs":  # for the CUDA of the root
         stage2 += [places.with_stage2_in(STOCK).stage2, places.stage2]
-    compiled_in = read_environment_note(places.stage1).partition(" ")[0]  # one directory for all
-    stages = {1: [places.stage1] if compiled_in == kind else [], 2: stage2}
+    stage1 = [places.stage1, *list_kept_objects(places.stage1)]
+    stages = {1: [one for one in stage1 if read_environment_note(one).partition(" ")[0] == kind], 2: stage2}
     recorded = {number: folders for number, folders in stages.items() if any(map(read_measured_seconds, folders))}
     if not recorded:
         raise DecoupleError(

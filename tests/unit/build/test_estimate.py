@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,10 @@ def test_objects_that_the_build_deletes_are_not_there(
     (folder / note).write_text(other)
     (foreign,) = estimate_stages(request)
     assert foreign.objects_done == 0 and foreign.seconds > 0 and foreign.disk_mib > mine.disk_mib
+    if stage == 1:  # what waits beside the other's is taken back
+        waiting = shutil.copytree(folder, folder.with_name("build-portable-3.13"))
+        (waiting / "b.o").unlink()
+        assert estimate_stages(request)[0].objects_done == 1
 
 
 def test_a_disk_too_small_for_the_root_is_said_before_anything_is_made(

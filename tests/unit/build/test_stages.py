@@ -745,9 +745,31 @@ def test_objects_of_another_environment_are_not_linked_into_this_one(
         manifest.write(f"\n{installed}\n")
     said: list[str] = []
     Stage1(BuildJob(host, provenance, NO_CACHE, say=said.append)).build_wheel()
-    assert any("are of another environment or Python: deleted" in line for line in said)
-    assert not left.exists() and note.read_text() == "host"
+    kept = host.places.tree / "build-portable-3.13"
+    assert any(f"are of another environment or Python: kept as {kept.name}" in line for line in said)
+    assert not left.exists() and (kept / left.name).exists() and note.read_text() == "host"
     assert not installed.exists(), "it would be packed into this one's wheel"
+    assert not read_git_text("status", "--porcelain", cwd=host.places.tree)
+
+
+def test_objects_wait_for_their_environment_while_another_one_builds(
+    host: HostEnvironment, provenance: Provenance, tmp_path: Path
+) -> None:
+    """The portable root and Debian's deleted each other's."""
+    first = Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
+    stage1, waiting = host.places.stage1, host.places.tree / "build-host"
+    objects = {path: path.stat().st_mtime_ns for path in stage1.rglob("*.o")}
+    stage1.rename(waiting)
+    stage1.mkdir()
+    locate_environment_note(stage1).write_text("portable")  # another run made it meanwhile
+    first.wheel.unlink()
+    again = Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
+    assert objects and {path: path.stat().st_mtime_ns for path in stage1.rglob("*.o")} == objects
+    assert again.wheel.exists() and not waiting.exists() and (host.places.tree / "build-portable").is_dir()
+    (tmp_path / "checkout/series").mkdir(parents=True)
+    (tmp_path / "checkout/series/2.6.toml").touch()
+    clean_build(CleanRequest(tmp_path / "checkout", "2.6", tree=host.places.tree, stage=1))
+    assert not list(host.places.tree.glob("build*"))
 
 
 def test_what_was_installed_under_another_name_of_the_tree_does_not_come_into_the_wheel(
