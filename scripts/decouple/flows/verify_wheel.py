@@ -46,7 +46,13 @@ def verify_wheel(request: VerifyWheelRequest, listener: Listener = QUIET) -> Whe
     if request.key:
         from decouple.index import provenance  # what signs and checks comes with the extra publish
 
-        provenance.verify_statement(read, path.with_name(path.name + STATEMENT).read_bytes(), request.key)
+        statement = path.with_name(path.name + STATEMENT)
+        if not statement.is_file():
+            raise DecoupleError(
+                f"{statement}: not there, so nobody has signed the wheel",
+                next_step="fetch it from where the wheel is from; `decouple index sign` writes it",
+            )
+        provenance.verify_statement(read, statement.read_bytes(), request.key)
         listener.say(f"{path.name}: signed by {request.key.name}")
     ours = compute_series_digest(request.project, read.manifest.release)
     if ours != read.manifest.series.digest:

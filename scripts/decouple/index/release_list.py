@@ -132,6 +132,11 @@ def read_current_list(index: Index, root: Path, release: str, cache: Path) -> di
             f"{where}: {error}: the server holds back what is newer, or the publisher has not signed again",
             next_step=_BY_HAND,
         ) from error
+    except DownloadHTTPError as error:  # of what `_Fetcher` finds not there
+        raise DecoupleError(
+            f"{where}: no signed list: {error}",
+            next_step=f"name the index for all, SITE/simple/, which the list lies beside; where it is that, {_BY_HAND}",
+        ) from error
     except (LengthOrHashMismatchError, DownloadLengthMismatchError) as error:
         raise DecoupleError(
             f"{where}: {catalog.FOLDER}/{release}.json is not the list that was signed: {error}",

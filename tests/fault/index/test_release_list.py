@@ -71,6 +71,14 @@ def test_a_list_ends_on_a_day_that_there_is(root: Path, tmp_path: Path, days: in
         release_list.sign_lists(tmp_path / "site", tmp_path / "key", days=days)
 
 
+def test_the_index_of_one_cuda_names_the_one_that_the_list_is_beside(root: Path, tmp_path: Path) -> None:
+    """The publisher was suspected."""
+    beside = Index(str(tmp_path / "site/cu124/simple"))
+    with pytest.raises(DecoupleError, match="no signed list") as failed:
+        release_list.read_current_list(beside, root, "2.6", tmp_path / "cache")
+    assert "SITE/simple/" in str(failed.value.next_step)
+
+
 def test_a_list_is_read_where_a_server_has_a_page_for_every_address(root: Path, tmp_path: Path) -> None:
     """The page was taken for the next root."""
     with CatchAllServer({"/": tmp_path / "site"}) as server:

@@ -114,6 +114,8 @@ def test_a_wheel_is_verified_with_its_key(
     core, _ = make_pair(tmp_path / "dist", series=digest)
     key = str(tmp_path / "release.key")
     assert main(["index", "key", key]) == 0
+    assert main(["verify", str(core), "--key", f"{key}.pub"]) == 1
+    assert f"{core.name}.intoto.json: not there" in capsys.readouterr().err
     assert main(["index", "sign", "--key", key, str(core)]) == 0
     assert main(["verify", str(core), "--key", f"{key}.pub"]) == 0
     assert "made from this checkout's series 2.6" in capsys.readouterr().out
