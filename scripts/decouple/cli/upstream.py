@@ -42,7 +42,8 @@ def _add_watch(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "watch",
         help="the series on upstream's main of today, and what changed since the last run",
         description="Carry the series to upstream's main of today, without writing it: a verdict for each patch, what "
-        "in the core still needs CUDA, CUDA files that no rule places. Exit code 1 when that is other than in --state.",
+        "in the core still needs CUDA or ROCm, CUDA files that no rule places. Exit code 1 when --state has "
+        "something else.",
     )
     parser.add_argument("--source", metavar="PATH", help="judge this: a folder, an archive or REPOSITORY@REVISION")
     parser.add_argument("--url", help="the repository to fetch from (default: upstream's)")

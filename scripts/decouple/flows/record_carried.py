@@ -201,13 +201,10 @@ def _judge_trial(
     """Return the section with the verdict of the applied series, and its tree."""
     verdict = apply_series(request, listener).verdict
     assert verdict, "a carried series is judged"
-    counts = {
-        "lint": len(verdict.faults),
-        "stage2-sources": len(verdict.sources),
-        "couplings": len(verdict.couplings),
-    }
     tree, _ = series_file.read_series(Checkout(request.project).locate_series(request.release)).made_on
-    return structs.replace(found, faults=counts, unasked=verdict.unasked, tree=tree)
+    return structs.replace(
+        found, faults=verdict.count_found(), vendors=verdict.vendors, unasked=verdict.unasked, tree=tree
+    )
 
 
 def _count_verdicts(carried: Sequence[CarryResult]) -> Mapping[str, int]:

@@ -72,9 +72,9 @@ class WatchState(Struct, frozen=True):
     sources: tuple[str, ...] = ()
     """CUDA files that no rule places, units and lists of stage 2 that do not agree."""
     couplings: tuple[str, ...] = ()
-    """What in the core needs CUDA at compile time after the series; one that stands twice is there twice."""
+    """What in the core needs a vendor at compile time after the series; one that stands twice is there twice."""
     unasked: tuple[str, ...] = ()
-    """What could not be asked of the tree: "couplings", a submodule. The last that was known stands for it."""
+    """What the tree gave no answer to: a check, a submodule. Of "couplings" the last that was known stands for it."""
 
 
 class WatchResult(Struct, frozen=True):
@@ -179,7 +179,7 @@ def _format_report(changes: tuple[str, ...], carried: str, verdict: SeriesVerdic
     bullets = "".join(f"* {line}\n" for line in changes) or "Nothing.\n"
     findings = (
         ("CUDA files that no rule places, and stage 2's lists", verdict.sources),
-        ("What in the core still needs CUDA", verdict.couplings),
+        ("What in the core still needs CUDA or ROCm", verdict.couplings),
         ("Not asked", verdict.unasked),
     )
     lists = "".join(

@@ -1,6 +1,6 @@
 """Judge what a carried series is worth on the applied tree.
 
-Asks lint, stage 2's lists, and what still needs CUDA.
+Asks lint, stage 2's lists, and what still needs CUDA or another vendor.
 
 >>> from decouple.flows.verdict import JudgeRequest, judge_series
 >>> found = judge_series(JudgeRequest(project, "2.6", source=f"local:{source}"))
@@ -10,6 +10,7 @@ Asks lint, stage 2's lists, and what still needs CUDA.
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -25,6 +26,7 @@ from decouple.flows.pristine_tree import PristineRequest
 from decouple.inventory.rules import load_rules
 from decouple.patch.faults import Fault
 from decouple.recipes.model import is_explained, load_recipes
+from decouple.release.carried import CHECKS
 from decouple.relocate import stage2
 from decouple.relocate.plan import make_plan
 from decouple.series.lint import lint_series
@@ -47,26 +49,37 @@ class SeriesVerdict(Struct, frozen=True):
     sources: tuple[str, ...] = ()
     """Units that move and that no list of stage 2 compiles, and lists that find nothing."""
     couplings: tuple[str, ...] = ()
-    """What in the core still needs CUDA at compile time."""
+    """What in the core still needs one of ``vendors`` at compile time."""
     unasked: tuple[str, ...] = ()
-    """Checks that this tree gave no answer to, and why."""
+    """Checks that this tree gave no answer to, or parts of one ("third_party/x: …"), and why."""
+    vendors: tuple[str, ...] = ()
+    """Whose couplings were counted: words of ``decouple.census.taxonomy.DATA``."""
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing was found."""
-        return not (self.faults or self.sources or self.couplings)
+        """Whether every check was asked and nothing was found."""
+        return self.count_found() == dict.fromkeys(CHECKS, 0)
+
+    def count_found(self) -> dict[str, int]:
+        """Map each of `CHECKS` that gave an answer to how many it found."""
+        parts = zip(CHECKS, (self.faults, self.sources, self.couplings), strict=True)
+        return {
+            name: len(entries)
+            for name, entries in parts
+            if not any(entry.startswith(f"{name}: ") for entry in self.unasked)
+        }
 
     def format_lines(self, release: str) -> list[str]:
         """Describe the verdict in words, with the command that shows all of each part."""
         parts = (
-            ("lint", self.faults, f"decouple lint {release}"),
-            ("stage2-sources", self.sources, f"decouple stages sources {release} --tree TREE"),
-            ("couplings", self.couplings, f"decouple census {release} --tree TREE --couplings"),
+            (self.faults, f"decouple lint {release}"),
+            (self.sources, f"decouple stages sources {release} --tree TREE"),
+            (self.couplings, f"decouple census {release} --tree TREE --couplings"),
         )
-        asked = [part for part in parts if not any(entry.startswith(f"{part[0]}: ") for entry in self.unasked)]
-        summary = ", ".join(f"{name} {f'{len(entries)} found' if entries else 'clean'}" for name, entries, _ in asked)
-        lines = [f"verdict: {summary or 'nothing could be asked'}"]
-        for name, entries, command in parts:
+        counted = self.count_found().items()
+        summary = ", ".join(f"{name} {f'{count} found' if count else 'clean'}" for name, count in counted)
+        lines = [f"verdict: {summary}"]
+        for name, (entries, command) in zip(CHECKS, parts, strict=True):
             lines += [f"  {name}: {entry}" for entry in entries[:_SHOWN]]
             if len(entries) > _SHOWN:
                 lines.append(f"  {name}: and {len(entries) - _SHOWN} more; `{command}` shows all")
@@ -97,30 +110,39 @@ def judge_trees(
     unasked: list[str] = []
     sources: tuple[str, ...] = ()
     couplings: tuple[str, ...] = ()
+    vendors: tuple[str, ...] = ()
     try:
         plan = make_plan(tree, rules, strict=False)
+        sources = plan.open_questions
         lists = stage2.load_sources().sources
         if all((project / path).is_file() for path in lists):
             found_lists = stage2.check_lists(tree, plan.mapping, project)
-            sources = found_lists.faults
+            sources += found_lists.faults
             unasked += [
                 f"{folder}: this tree has not that submodule, so whether stage 2's patterns find its files"
                 for folder in found_lists.unasked
             ]
         else:
             unasked.append(f"stage2-sources: this checkout lacks one of {', '.join(lists)}")
-        taken = take_census(
-            CensusRequest(project, release, tree=tree, applied=applied, also=own, vendor=("cuda",)), listener
-        )
-        found = taken.after.needing_vendor if taken.after else []
+    except (DecoupleError, OSError) as error:
+        unasked.append(f"stage2-sources: {_describe_error(error)}")
+    try:
+        taken = take_census(CensusRequest(project, release, tree=tree, applied=applied, also=own), listener)
+        vendors = tuple(comparison.vendor for comparison in taken.comparisons)
         couplings = tuple(
             f"{coupling.path}:{coupling.line}: {coupling.category} {coupling.symbol}: {coupling.detail}"
-            for coupling in found
+            for comparison in taken.comparisons
+            for coupling in (comparison.after or comparison.before).needing_vendor
         )
-        sources = (*plan.open_questions, *sources)
-    except DecoupleError as error:
-        unasked.append(f"couplings: {error.what}")
-    return SeriesVerdict((), sources, couplings, tuple(unasked))
+    except (DecoupleError, OSError) as error:
+        unasked.append(f"couplings: {_describe_error(error)}")
+    return SeriesVerdict((), sources, couplings, tuple(unasked), vendors)
+
+
+def _describe_error(error: DecoupleError | OSError) -> str:
+    if isinstance(error, DecoupleError):
+        return error.what
+    return f"{os.fsdecode(error.filename)}: {error.strerror}" if error.filename else str(error)
 
 
 def _find_new_faults(project: Path, release: str) -> tuple[str, ...]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from decouple.release.status import ReleaseStatus
+from decouple.release.status import CarriedTrialSection, ReleaseStatus
+
+CHECKS = ("lint", "stage2-sources", "couplings")
+"""What the verdict on a carried series asks (decouple.flows.verdict)."""
 
 #: Of decouple.rebase.verdicts.Verdict: the relocation, of which a wheel shows Python files; nothing known; a stop.
 _REGENERATED, _NOT_SEEN, _STOPS = "regenerated", "not seen", ("ambiguous", "conflict", "target gone")
@@ -37,14 +40,27 @@ def _describe_trials(status: ReleaseStatus) -> str:
     lines = []
     for name, found in sorted(status.trials.items()):
         stops = f"stops: {', '.join(found.stops)}" if found.stops else "0 stops"
-        bad = [f"{what} {count}" for what, count in found.faults.items() if count]
-        verdict = "" if found.stops else f", {', '.join(bad) or 'clean'}"
-        asked = f", {len(found.unasked)} not asked" if found.unasked else ""
+        verdict = "" if found.stops else f", {_describe_faults(found)}"
+        parts = len(found.unasked) - len(_list_unanswered(found))
+        asked = f", {parts} not asked" if parts else ""
         likeness = f"; {found.likeness.partition(':')[0]}" if found.likeness else ""
         lines.append(
             f"{name}: {sum(found.patches.values())} patches, {stops} in {found.seconds:.0f} s{verdict}{asked}{likeness}"
         )
     return "<br>".join(lines) or "not tried"
+
+
+def _describe_faults(trial: CarriedTrialSection) -> str:
+    """Say what the checks found; "clean" where each was asked and found nothing."""
+    bad = [f"{what} {count}" for what, count in trial.faults.items() if count]
+    bad += [f"{check} not asked" for check in _list_unanswered(trial)]
+    vendors = f" ({', '.join(trial.vendors)})" if trial.vendors else ""
+    return f"{', '.join(bad) or 'clean'}{vendors}"
+
+
+def _list_unanswered(trial: CarriedTrialSection) -> list[str]:
+    """List the checks that gave no answer, not those of which a part was unasked."""
+    return [] if trial.stops else [check for check in CHECKS if check not in trial.faults]
 
 
 def _describe_compiled(status: ReleaseStatus) -> str:

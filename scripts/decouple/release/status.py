@@ -260,7 +260,7 @@ class ExactSection(StatusSection, frozen=True):
 class CarriedTrialSection(StatusSection, frozen=True):
     """A series of another release on a tree that stands for the release.
 
-    ``faults``: check of the verdict -> how many it found.
+    ``faults``: check of the verdict -> how many it found, without those that gave no answer.
     """
 
     series: str
@@ -271,6 +271,8 @@ class CarriedTrialSection(StatusSection, frozen=True):
     faults: Mapping[str, int] = field(default_factory=dict)
     unasked: tuple[str, ...] = ()
     """Checks that the tree gave no answer to."""
+    vendors: tuple[str, ...] = ()
+    """Whose couplings were counted; empty in records up to 2026-11-29, which counted CUDA's alone."""
     tree: str | None = None
     """Id of the tree; None where a patch stopped."""
     likeness: str | None = None

@@ -27,7 +27,7 @@ __all__ = ["project"]
 @pytest.fixture
 def carried(project: Project) -> Project:
     """A checkout under version control whose series fits the source of 1.1, too."""
-    project.write("third_device/README", "laid over the tree\n")
+    project.lay_overlay()
     project.upstream("1.1", {**{name: "new\n" + numbered(1, 60) for name in "abc"}, "version.txt": "1.1.0a0\n"})
     project.give_from_source()
     project.write(".gitignore", "/build/\n/cut/\n")

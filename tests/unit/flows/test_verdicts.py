@@ -18,16 +18,19 @@ from decouple.flows.contract import ContractRequest, record_contract
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.portable_wheels import PortableWheels
 from decouple.flows.single_stage import SingleStageComparison
-from decouple.flows.verdict import SeriesVerdict
+from decouple.flows.verdict import SeriesVerdict, judge_trees
 from decouple.flows.verify import VerifyRequest, VerifyResult
 from decouple.flows.verify_official import VerifyOfficialRequest
 from decouple.flows.verify_portable import VerifyPortableRequest
 from decouple.release import status
+from decouple.relocate.stage2 import load_sources
 from decouple.verify.audit import ElfAudit, ElfFault
 from decouple.verify.checks import CheckResult
 from decouple.verify.kernels.compare import KernelComparison, KernelDifference
 from decouple.verify.parity import Parity
+from tests.unit.census import planted
 from tests.unit.index.wheels import SERIES_A, SERIES_B, make_wheel
+from tests.unit.relocate import trees
 
 BUILT = PortableWheels(Path(), "2.6", python="3.13")
 SAME = KernelComparison("ours", "official", ("sm_90",), 1, 1, 1, 1, 1, 0, 0, 0, ())
@@ -63,8 +66,35 @@ def test_another_vendors_objects_are_as_upstreams_when_code_and_registrations_ar
 
 @pytest.mark.parametrize("part", ["faults", "sources", "couplings"])
 def test_a_carried_series_is_clean_when_no_check_found_anything(part: str) -> None:
-    assert SeriesVerdict(unasked=("this tree has not that submodule",)).is_clean
+    assert SeriesVerdict(unasked=("third_party/x: this tree has not that submodule",)).is_clean
     assert not structs.replace(SeriesVerdict(), **{part: ("one",)}).is_clean
+
+
+def test_a_carried_series_is_not_clean_where_a_check_could_not_be_asked() -> None:
+    verdict = SeriesVerdict(unasked=("couplings: build_variables.bzl: line 1: unexpected end",))
+    assert not verdict.is_clean and verdict.count_found() == {"lint": 0, "stage2-sources": 0}
+    assert verdict.format_lines("2.7")[0] == "verdict: lint clean, stage2-sources clean"
+
+
+def test_the_verdict_counts_every_vendors_couplings_and_says_of_a_broken_tree_that_it_has_none(tmp_path: Path) -> None:
+    """ROCm's were left out, and where the census failed stage 2's lists were called clean."""
+    tree = planted.tree(tmp_path / "tree")
+    series = tmp_path / "project/series"
+    series.mkdir(parents=True)
+    (series / "2.6").write_text("")
+
+    def judge() -> SeriesVerdict:
+        return judge_trees(tmp_path / "project", "2.6", tree, tree)
+
+    found = judge()
+    assert set(found.vendors) == {"cuda", "rocm"}
+    assert any(entry.startswith("torch/csrc/planted_rocm_include.cpp:1: include hip/") for entry in found.couplings)
+    (tree / "build_variables.bzl").write_text("sources = [\n")
+    assert judge().count_found() == {"lint": 0}
+    (tree / "build_variables.bzl").unlink()
+    for path in load_sources().sources:
+        trees.write(tmp_path / "project", {path: ""})
+    assert f"stage2-sources: {tree}/build_variables.bzl: No such file or directory" in judge().unasked
 
 
 def test_what_is_recorded_of_wheels_is_of_their_series(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def git(tree: Path, *words: str) -> str:
 
 
 def test_apply_carries_the_nearest_series(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    project.write("third_device/README", "laid over the tree\n")
+    project.lay_overlay()
     project.upstream("1.1", {name: "new\n" + numbered(1, 60) for name in "abc"})
     sources = {release: f"local:{folder}" for release, folder in project.sources.items()}
     assert main(["apply", "1.0", "--source", sources["1.0"]]) == 0
@@ -52,7 +52,7 @@ def test_apply_carries_the_nearest_series(project: Project, capsys: pytest.Captu
 
 
 def test_a_stop_says_how_to_go_on(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    project.write("third_device/README", "laid over the tree\n")
+    project.lay_overlay()
     conflict_in_b(project)
     project.give_from_source()
     source = f"--source=local:{project.sources['1.1']}"
@@ -96,7 +96,7 @@ def test_offline_nothing_is_fetched_to_carry_a_series(project: Project, capsys: 
 
 
 def test_a_fork_gets_its_manifest_off_its_tree(project: Project) -> None:
-    project.write("third_device/README", "laid over the tree\n")
+    project.lay_overlay()
     project.upstream("1.1", {"version.txt": "1.1.0a0\n", **dict.fromkeys("abc", numbered(1, 60))})
     project.give_from_source()
     fork = project.sources["1.1"]
@@ -112,7 +112,7 @@ def test_a_fork_gets_its_manifest_off_its_tree(project: Project) -> None:
 
 
 def test_a_release_that_is_not_out_is_read_off_a_tree_of_its_version(project: Project) -> None:
-    project.write("third_device/README", "laid over the tree\n")
+    project.lay_overlay()
     project.upstream("1.1", {"version.txt": "1.2.0a0+git1234567\n", **dict.fromkeys("abc", numbered(1, 60))})
     project.give_from_source()
     tree = project.sources["1.1"]
@@ -132,7 +132,7 @@ def test_a_release_that_is_not_out_is_read_off_a_tree_of_its_version(project: Pr
 def test_a_kill_behind_a_series_leaves_one_that_has_its_manifest(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project.write("third_device/README", "laid over the tree\n")
+    project.lay_overlay()
     project.upstream("1.1", {"version.txt": "1.1.0a0\n", **dict.fromkeys("abc", numbered(1, 60))})
     project.give_from_source()
     words = ["apply", "acme-1.1", "--source", str(project.sources["1.1"])]
@@ -174,7 +174,7 @@ def test_a_release_without_a_tree_says_where_one_comes_from(
 
 
 def test_a_commit_of_a_repository_is_a_source_and_a_manifest(project: Project, tmp_path: Path) -> None:
-    project.write("third_device/README", "laid over the tree\n")
+    project.lay_overlay()
     repo = project.sources["1.1"]
     project.upstream("1.1", {"version.txt": "1.1.0a0\n", **dict.fromkeys("abc", numbered(1, 60))})
     git(repo, "init", "-q")

@@ -42,7 +42,8 @@ def test_a_trial_keeps_stops_verdict_and_tree(project: Project, capsys: pytest.C
     found = trial(project)
     assert found.patches == {"offset": 3}
     assert found.stops == ()
-    assert set(found.faults) == {"lint", "stage2-sources", "couplings"}
+    assert found.faults == {"lint": 0, "couplings": 0} and set(found.vendors) == {"cuda", "rocm"}
+    assert [entry.partition(": ")[0] for entry in found.unasked] == ["stage2-sources"], "a checkout without its lists"
     assert found.tree
     assert "scripted: 3 patches, 0 stops" in capsys.readouterr().out
     left = {path for path in project.root.rglob("*") if "build" not in path.parts} - set(before)

@@ -19,6 +19,7 @@ from decouple.rebase import new_series, rebase_state
 from decouple.rebase.carry import Step
 from decouple.rebase.series_carry import RebaseWork
 from decouple.relocate.plan import Move, Plan
+from decouple.relocate.stage2 import load_sources
 from tests.unit.rebase.releases import numbered
 
 ROOT = Path(__file__).parents[3]
@@ -54,10 +55,16 @@ class Project:
         path.write_text(text)
 
     def upstream(self, release: str, files: dict[str, str]) -> None:
-        for name, text in files.items():
+        for name, text in {"build_variables.bzl": "", "torch/__init__.py": "", **files}.items():
             path = self.sources[release] / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            if name in files or not path.exists():
+                path.write_text(text)
+
+    def lay_overlay(self) -> None:
+        """Write what `apply` lays over a tree, with stage 2's lists, which a verdict reads."""
+        for path in ("third_device/README", *load_sources().sources):
+            self.write(path, "# laid over the tree\n")
 
     def patch(self, name: str, path: str, before: str, after: str) -> None:
         """Add a patch that turns ``path`` from ``before`` to ``after`` to the series of 1.0."""

@@ -30,6 +30,7 @@ def project(two_releases: Project, tmp_path: Path) -> Project:
     """1.1 moves a file to another folder, 1.2 rewrites most of it: from 1.0 nobody sees that it is the same one."""
     made = two_releases
     made.sources["1.2"] = tmp_path / "source-1.2"
+    made.lay_overlay()
     text = (made.root / "series/1.1.toml").read_text()
     made.write("series/1.2.toml", text.replace('"1.1"', '"1.2"').replace("1.1.0", "1.2.0"))
     kept = {name: numbered(1, 60) for name in "ac"}

@@ -772,8 +772,9 @@ def test_upstreams_own_kernels_never_stand_in_the_column_of_ours() -> None:
 def test_a_carried_series_has_a_line_of_what_was_seen_and_what_was_not() -> None:
     patches = {"regenerated": 1, "merged": 1, "made by its recipe": 1, "not seen": 1}
     exact = status.ExactSection("aa", "torch.whl", patches, files=34, shown=14)
+    faults = {"lint": 0, "stage2-sources": 0, "couplings": 2}
     trial = status.CarriedTrialSection(
-        "aa", patches, 17.6, faults={"lint": 0, "couplings": 2}, likeness="61.2 % official text: 6 of 10 files as in w"
+        "aa", patches, 17.6, faults=faults, likeness="61.2 % official text: 6 of 10 files as in w"
     )
     stopped = status.CarriedTrialSection("aa", patches, 4.0, stops=("2.6/0003-three.patch",))
     refused = {"b.cpp": "b.cpp:1:1: fatal error: c.h: No such file or directory"}
@@ -789,6 +790,21 @@ def test_a_carried_series_has_a_line_of_what_was_seen_and_what_was_not() -> None
     }
     table = status_table.tabulate_carried({"1.10": document, "1.2": document, "1.0": status.ReleaseStatus()})
     assert [row.split(" | ")[0] for row in table.splitlines()[2:]] == ["| 1.2", "| 1.10"]
+
+
+def test_a_trial_whose_census_failed_is_not_called_clean() -> None:
+    """Whose couplings were counted is said, too; a record of before it was says nothing of that, and counted CUDA's."""
+
+    def tell(**found: Any) -> str:
+        trial = status.CarriedTrialSection("aa", {"merged": 1}, 4.0, **found)
+        return carried.describe_carried(status.ReleaseStatus(trials={"a": trial}))["on a tree made for trial"]
+
+    nothing = dict.fromkeys(carried.CHECKS, 0)
+    assert tell(faults=nothing) == "a: 1 patches, 0 stops in 4 s, clean"
+    assert tell(faults=nothing, vendors=("cuda", "rocm")) == "a: 1 patches, 0 stops in 4 s, clean (cuda, rocm)"
+    unasked = ("third_party/x: this tree has not that submodule", "couplings: no such tree")
+    said = tell(faults={"lint": 0, "stage2-sources": 0}, unasked=unasked)
+    assert said == "a: 1 patches, 0 stops in 4 s, couplings not asked, 1 not asked"
 
 
 def test_a_release_without_a_series_is_in_the_table_of_carried_ones_alone(
