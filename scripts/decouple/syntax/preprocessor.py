@@ -22,6 +22,7 @@ _HIDING = re.compile(
     r"""|'(?<![0-9a-fA-F]')(?:[^'\\\n]++|\\.)++'""",
     re.DOTALL,
 )
+_SPLICED_COMMENT = re.compile(r"//[^\n]*\\\r?\n")
 _NOT_NEWLINE = re.compile(r"[^\n]")
 _SPLICE = re.compile(r"\\\r?\n")
 _REST = re.compile(rf"(?:[^\n\\]++|{_SPLICE.pattern}|\\.)*+")
@@ -127,11 +128,12 @@ def parse_directives(text: str, spans: Spans | None = None) -> Iterator[Directiv
 def _find_spans_to_last_comment(text: str) -> Iterator[tuple[int, int]]:
     """Yield `find_hidden_spans`, as far as it can hide a line.
 
-    That is to the last ``*/``, which in most files ends a notice at the top.
+    That is to the last ``*/``, which in most files ends a notice at the top, or to the last ``//`` whose line goes on
+    in the next one.
 
     A raw string or a comment that never ends asks for all of it.
     """
-    last = text.rfind("*/")
+    last = max([text.rfind("*/"), *(match.end() for match in _SPLICED_COMMENT.finditer(text))])
     if 'R"' in text or "/*" in text[max(last, 0) :]:
         last = len(text)
     for match in _HIDING.finditer(text) if last >= 0 else ():

@@ -97,6 +97,13 @@ def test_a_line_that_ends_in_cr_lf_goes_on_as_others_do() -> None:
     ]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_line_comment_that_goes_on_hides_the_next_line(end: str) -> None:
+    """Where no comment of the other kind ended behind it, that line was read as a directive."""
+    text = "// one \\\n two \\\n#if defined(USE_CUDA)\nint a;\n#ifdef X\n#endif\n".replace("\n", end)
+    assert [(found.word, found.line) for found in parse_directives(text)] == [("ifdef", 5), ("endif", 6)]
+
+
 def test_branches_of_a_nested_conditional() -> None:
     text = "#ifdef USE_CUDA\na\n#  if N > 1\nb\n#  endif\n#elif defined(USE_ROCM)\nc\n#else\nd\n#endif\n"
     found = find_branches(list(parse_directives(text)), 10)
