@@ -320,6 +320,34 @@ def make_work_folder(folder: Path, name: str) -> Iterator[Path]:
             yield Path(created)
 
 
+@contextlib.contextmanager
+def make_scratch_folder(folder: Path, name: str) -> Iterator[Path]:
+    """Make an empty folder in ``folder`` and remove it at the end.
+
+    It is called ``NAME-RANDOM``. Unlike with `make_work_folder`, several runs may have one each: it is locked as long
+    as its run lives. Those of killed runs are deleted.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for left in folder.glob(f"{name}-????????"):  # as tempfile names them
+        if left.is_dir() and not left.is_symlink():
+            with contextlib.suppress(OSError), hold_lock(left, _refuse_wait, make=False):
+                remove_folder(left, ignore_errors=True)
+    with contextlib.ExitStack() as held:
+        while True:
+            created = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder.absolute()))
+            with contextlib.suppress(FileNotFoundError):  # another run took it for one that was left
+                if _is_open_as(held.enter_context(hold_lock(created, make=False)), created):
+                    break
+        try:
+            yield created
+        finally:
+            remove_folder(created, ignore_errors=True)
+
+
+def _refuse_wait() -> None:
+    raise BlockingIOError
+
+
 def replace_sections(page: Path, sections: Mapping[str, str], *, write: bool = True) -> bool:
     """Put each text between the markers of its name on a page.
 

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from packaging.version import Version
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
-from decouple.base.files import copy_folders
+from decouple.base.files import copy_folders, make_scratch_folder
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.rebase import RebaseRequest, rebase_series
 from decouple.release.manifest import is_released
@@ -88,10 +87,8 @@ def _judge_way(request: RebaseRequest, old: str, way: Sequence[str]) -> tuple[st
 
     The series is carried in a copy of the checkout.
     """
-    work = Checkout(request.project).rebase
-    work.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=work, prefix="way-") as folder:
-        copy = copy_folders(request.project, Path(folder), ("patches", "series"))
+    with make_scratch_folder(Checkout(request.project).rebase, "way") as folder:
+        copy = copy_folders(request.project, folder, ("patches", "series"))
         if (read_off := Checkout(request.project).locate_draft_manifest(request.releases[-1])).is_file():
             shutil.copyfile(read_off, Checkout(copy).locate_manifest(request.releases[-1]))
         start, source = old, request.from_source

@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
-from decouple.base.files import copy_folders, write_atomically
+from decouple.base.files import copy_folders, make_scratch_folder, write_atomically
 from decouple.base.paths import find_cache
 from decouple.flows.apply import ApplyRequest, apply_series
 from decouple.flows.carry import find_nearest
@@ -105,14 +105,13 @@ def record_trial(request: CarriedTrial, listener: Listener = QUIET) -> status.Ca
     Where a patch stops, all that stop are named and nothing is judged. Raises DecoupleError.
     """
     project, release = request.project, request.release
-    tree, work = request.tree.resolve(), Checkout(project).rebase.parent
+    tree = request.tree.resolve()
     if not tree.is_dir():
         raise UsageError(f"--trial: {request.tree} is no folder", next_step="name the folder of a source tree")
     old, source = find_nearest(project, release), f"local:{tree}"
     near = compare_with_wheel(tree, load_release(project, release), progress=listener.progress)
-    work.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=work, prefix="trial-") as folder:
-        copy = copy_folders(project, Path(folder), ("patches", "series", "third_device"))
+    with make_scratch_folder(Checkout(project).rebase, "trial") as folder:
+        copy = copy_folders(project, folder, ("patches", "series", "third_device"))
         manifest = describe_local(request.name, tree, find_cache())
         write_atomically(Checkout(copy).locate_manifest(request.name), render_manifest(manifest))
         asked = RebaseRequest(copy, (old, request.name), source, from_source=request.from_source, report=True)

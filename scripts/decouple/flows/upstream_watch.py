@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -19,7 +18,7 @@ from msgspec import Struct, to_builtins
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
-from decouple.base.files import write_atomically, write_output
+from decouple.base.files import make_scratch_folder, write_atomically, write_output
 from decouple.base.git import Repository
 from decouple.base.paths import find_cache
 from decouple.base.untrusted_input import read_json
@@ -108,9 +107,9 @@ def watch_upstream(request: WatchRequest, listener: Listener = QUIET) -> WatchRe
         asked = RebaseRequest(request.project, (old, NAME), source, from_source=request.from_source, report=True)
         outcome = rebase_series(asked, listener).outcome
         tree = fetch_source(manifest, source, progress=listener.progress).path
-        with tempfile.TemporaryDirectory(dir=checkout.rebase, prefix="watched-") as folder:
-            applied = Path(folder) / "src"
-            _lay_files(Repository(checkout.rebase / "objects"), outcome.tips[-1], applied, Path(folder) / "index")
+        with make_scratch_folder(checkout.rebase, "watched") as folder:
+            applied = folder / "src"
+            _lay_files(Repository(checkout.rebase / "objects"), outcome.tips[-1], applied, folder / "index")
             verdict = judge_trees(request.project, old, tree, applied, request.also, listener)
     finally:
         checkout.locate_draft_manifest(NAME).unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.files import hold_lock, make_work_folder
+from decouple.base.files import hold_lock, make_scratch_folder, make_work_folder
 from tests.support import kills
 
 
@@ -32,6 +32,25 @@ def test_what_a_killed_run_left_is_deleted_by_the_next(tmp_path: Path) -> None:
         assert work.parent == place and not list(work.iterdir())
         assert sorted(path.name for path in place.iterdir()) == sorted([*persons, work.name])
     assert sorted(path.name for path in place.iterdir()) == sorted(persons)
+
+
+def test_runs_beside_one_another_have_a_folder_each_and_delete_those_of_killed_ones(tmp_path: Path) -> None:
+    """A rebase that was killed while it tried ways left a copy of the checkout for each, for ever."""
+
+    def killed() -> int:
+        with make_scratch_folder(tmp_path / "work", "way") as folder:
+            (folder / "series").mkdir()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return 0
+
+    assert kills.start(killed, tmp_path / "said").wait() == -signal.SIGKILL
+    assert len(list((tmp_path / "work").iterdir())) == 1
+    (tmp_path / "work/way-of-mine").mkdir()
+    with make_scratch_folder(tmp_path / "work", "way") as one, make_scratch_folder(tmp_path / "work", "way") as other:
+        assert {path.name for path in (tmp_path / "work").iterdir()} == {one.name, other.name, "way-of-mine"}
+    with pytest.raises(FileNotFoundError), make_scratch_folder(tmp_path / "work", "way") as one:
+        (one / "none").read_bytes()
+    assert [path.name for path in (tmp_path / "work").iterdir()] == ["way-of-mine"]
 
 
 def test_a_folder_with_a_relative_name_is_named_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
