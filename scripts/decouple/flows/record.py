@@ -100,10 +100,7 @@ def record_series(request: RecordRequest) -> RecordResult:
     status.update_status(
         path,
         series=status.SeriesSection(len(series), digest, *listed.made_on),
-        applies=lambda known: {
-            **_keep_verdicts(known, digest),
-            **{name: _count_verdicts(what, name, applies) for name, what in sources.items()},
-        },
+        applies={name: _count_verdicts(what, name, applies) for name, what in sources.items()},
         proven=lambda known: _keep_stronger(known, digest, _make_rows(series, proven), refuted),
     )
     if census:
@@ -142,14 +139,6 @@ def _count_verdicts(what: str, source: str, applies: Mapping[str, Mapping[str, s
     offset = tuple(patch for patch, verdict in others.items() if verdict == "offset")
     failed = {patch: verdict for patch, verdict in others.items() if verdict not in _FINE}
     return status.AppliesSection(what, len(applies) - len(others), offset, failed)
-
-
-def _keep_verdicts(known: status.ReleaseStatus, digest: str) -> Mapping[str, status.AppliesSection]:
-    """Return the recorded verdicts of the series ``digest``.
-
-    They hold on the trees that were not looked at now, too.
-    """
-    return known.applies if known.series and known.series.digest == digest else {}
 
 
 def _keep_stronger(

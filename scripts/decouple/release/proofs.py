@@ -19,6 +19,7 @@ from decouple.release.status import (
     MONOLITH,
     SINGLE_STAGE,
     UNPATCHED,
+    AppliesSection,
     KernelsSection,
     ReleaseStatus,
     SeriesSection,
@@ -26,6 +27,7 @@ from decouple.release.status import (
     SuitesSection,
     VerifySection,
     WheelSection,
+    find_mark,
 )
 
 BUILT = "built"
@@ -118,7 +120,7 @@ def list_proof_rows(status: ReleaseStatus) -> list[ProofRow]:
 
 
 def _make_row(status: ReleaseStatus, name: str, proof: ProofKind, figure: Figure) -> ProofRow:
-    mark = status.recorded.get(figure.key)
+    mark = find_mark(status.recorded, figure.key)
     section = _find_section(status, figure.key)
     named = section.series if isinstance(section, (StageSection, WheelSection)) else None
     series = (named or (mark.series if mark else "")) if figure.of_series else ""
@@ -246,15 +248,10 @@ def _describe_other_tree(series: SeriesSection | None) -> str:
     return f"; tried on a tree of which {f'{percent} %' if percent else 'an unknown part'} is the official text"
 
 
-def _describe_applies(status: ReleaseStatus) -> str:
-    """Say on which trees every patch applies, and at how many an offset was needed."""
-    if not status.applies:
-        return "not checked"
-    cells = []
-    for source, found in sorted(status.applies.items()):
-        bad, offsets = len(found.failed), len(found.offset)
-        cells.append(f"{source}: {f'{bad} fail' if bad else 'all'}{f' ({offsets} with an offset)' if offsets else ''}")
-    return ", ".join(cells)
+def _describe_applies(found: AppliesSection) -> str:
+    """Say whether every patch applies, and at how many an offset was needed."""
+    bad, offsets = len(found.failed), len(found.offset)
+    return f"{f'{bad} fail' if bad else 'all'}{f' ({offsets} with an offset)' if offsets else ''}"
 
 
 def _describe_couplings(status: ReleaseStatus) -> str:
@@ -278,9 +275,8 @@ def _list_levels(status: ReleaseStatus) -> Iterator[Figure]:
 
 
 def _list_applies(status: ReleaseStatus) -> Iterator[Figure]:
-    if status.applies:
-        fails = any(found.failed for found in status.applies.values())
-        yield Figure("applies", _describe_applies(status), FAILS if fails else HOLDS)
+    for source, found in sorted(status.applies.items()):
+        yield Figure(f"applies/{source}", _describe_applies(found), FAILS if found.failed else HOLDS, source)
 
 
 def _list_couplings(status: ReleaseStatus) -> Iterator[Figure]:

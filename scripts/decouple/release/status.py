@@ -403,11 +403,11 @@ def update_status(path: Path, **sections: Any) -> None:
 
 
 SINGLE_PROOFS = (
-    "series", "applies", "proven", "census", "stage1", "stage2", "verify", "over_official", "over_installed",
+    "series", "proven", "census", "stage1", "stage2", "verify", "over_official", "over_installed",
 )  # fmt: skip
 """Sections that are one proof each."""
 
-PROOFS_BY_LABEL = ("portable", "kernels", "suites", "patches", "contract", "vendors", "whole", "systems")
+PROOFS_BY_LABEL = ("applies", "portable", "kernels", "suites", "patches", "contract", "vendors", "whole", "systems")
 """Sections that hold a proof under each label."""
 
 LABELLED = (*PROOFS_BY_LABEL, "trials")
@@ -434,14 +434,23 @@ def _make_mark(key: str, document: Mapping[str, Any], date: str) -> dict[str, st
     return {"date": date, "series": series}
 
 
+def find_mark(recorded: Mapping[str, Any], key: str) -> Any:
+    """Return the mark of the proof under ``key``, None where there is none.
+
+    Up to 2026-11-29 "applies" was one proof, so each of its trees has that mark.
+    """
+    return recorded.get(key) or recorded.get(key.partition("/")[0])
+
+
 def _mark_records(document: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """Return the marks of all proofs, those of ``given`` of today.
 
     A proof that gave the same figures again is of today, too.
     """
-    marks = {key: mark for key, mark in document.get("recorded", {}).items() if key in list_proofs(document)}
+    known = document.get("recorded", {})
     if "recorded" in given:  # the days are given: a document that is written anew is the same
-        return marks
+        return dict(known)
+    marks = {key: mark for key in list_proofs(document) if (mark := find_mark(known, key))}
     today = datetime.now(tz=UTC).date().isoformat()
     for key in list_proofs(document):
         name, _, label = key.partition("/")

@@ -11,6 +11,7 @@ import pytest
 from decouple.cli import main
 from decouple.release import status
 from decouple.release.manifest_toml import render_manifest
+from decouple.series.digest import compute_series_digest
 from tests.support import releases
 from tests.support.series import World, git
 from tests.support.server import FaultyServer, http_server  # noqa: F401 - a fixture
@@ -52,10 +53,18 @@ def test_a_record_of_one_tree_keeps_what_is_known_of_debians(world: World) -> No
     assert after == {**before, "pristine": status.AppliesSection(f"folder {source}", 1)}
 
 
-def test_what_is_known_of_another_series_goes(world: World) -> None:
+def test_each_tree_has_the_day_and_the_series_with_which_it_was_looked_at(world: World) -> None:
+    """A look at a folder made what is known of Debian's tree as new as itself."""
     record(world)
+    path = status.locate_status(world.project, "2.6")
+    old = status.RecordMark("2001-02-03", compute_series_digest(world.project, "2.6"))
+    status.update_status(path, recorded={"applies": old})  # as it was noted then: one day for both
     world.patch("0002-more", {"torch/core.py": LINES.replace("line_7 = 7", "line_7 = ask_more()")})
-    assert list(record(world, "--source", f"local:{world.project.parent / 'source'}")) == ["pristine"]
+    assert list(record(world, "--source", f"local:{world.project.parent / 'source'}")) == ["debian", "pristine"]
+    marks = status.read_status(path).recorded
+    assert marks["applies/debian"] == old
+    assert marks["applies/pristine"].date > old.date
+    assert marks["applies/pristine"].series == compute_series_digest(world.project, "2.6") != old.series
 
 
 def read_proof(world: World, name: str = "0001-ask") -> status.Proof:

@@ -98,7 +98,8 @@ def test_the_table_says_where_the_patches_apply_and_what_is_left() -> None:
         "debian": {"source": "another", "clean": 1, "offset": ["1"]},
     }
     found = figures(status.parse_status({"applies": applies, "census": {"before": 58, "after": 3}}))
-    assert found["apply to"] == "debian: all (1 with an offset), pristine: 1 fail | fails"
+    assert found["apply to: debian"] == "all (1 with an offset) | holds"
+    assert found["apply to: pristine"] == "1 fail | fails"
     assert found["couplings left"] == "3 of 58 | differs"
 
 
