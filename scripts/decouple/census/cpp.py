@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -17,15 +16,14 @@ from decouple.syntax.preprocessor import (
     find_hidden_spans,
     is_live,
     parse_directives,
+    read_included_name,
 )
 
 DEVICE_ONLY = "the device compiler's branch"
 """How the detail of a finding begins that stands only where the vendor's device compiler compiles."""
 CONFIGURED = "under a build macro"
 """How it begins where stage 1 never compiles, but because of the configuration."""
-SUFFIXES = (".h", ".hpp", ".hh", ".inl", ".c", ".cc", ".cpp", ".cu", ".cuh", ".mm", ".m", ".hip", ".h.in")
 _DEFINING = ("define", "cmakedefine")
-_INCLUDE = re.compile(r"""[<"]([^>"]+)[>"]""")
 
 
 def scan_cpp(
@@ -85,10 +83,7 @@ def _scan_includes(
     for directive in lines:
         if directive.word not in ("include", "include_next"):
             continue
-        match = _INCLUDE.match(directive.rest)
-        if not match:
-            continue
-        name = match[1]
+        name = read_included_name(directive)
         moved = name in moved_headers
         if not moved and not taxonomy.is_external_header(name):
             continue

@@ -21,6 +21,7 @@ from decouple.census.context import ScannedTree
 from decouple.census.finding import Census, Finding, RawFinding, identify_findings
 from decouple.census.taxonomy import Taxonomy
 from decouple.syntax.globs import find_match
+from decouple.syntax.preprocessor import CPP_SUFFIXES
 
 _SKIPPED = ("__pycache__", "node_modules")
 _BUILD = "build"
@@ -174,7 +175,7 @@ def _scan_chunk(paths: list[str]) -> list[RawFinding]:
 def _find_scanner(path: str) -> str | None:
     if build_files.is_build_file(path):
         return "build"
-    if path.endswith(cpp.SUFFIXES):
+    if path.endswith(CPP_SUFFIXES):
         return "cpp"
     if path.endswith(python.SUFFIXES):
         return "python"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from decouple.syntax.preprocessor import CPP_SUFFIXES
 
 _KEPT = "surrogateescape"
-_CPP = re.compile(r"\.(?:c|cc|cpp|cu|cuh|h|hpp)$")
 
 
 def is_cpp(path: str) -> bool:
     """Say whether a file is of C, C++ or CUDA by its name."""
-    return _CPP.search(path) is not None
+    return path.endswith(CPP_SUFFIXES)
 
 
 def decode_text(data: bytes) -> str:

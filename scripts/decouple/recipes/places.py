@@ -16,7 +16,7 @@ from decouple.recipes.file_text import decode_text, encode_text
 from decouple.recipes.model import RecipeError, Selector
 from decouple.syntax.build_lists import read_cmake
 from decouple.syntax.conditions import Macros, evaluate_condition, list_macro_names
-from decouple.syntax.preprocessor import Branch, find_branches, parse_directives
+from decouple.syntax.preprocessor import Branch, find_branches, parse_directives, read_included_name
 
 _CMAKE = re.compile(r"(?:\.cmake(?:\.in)?|CMakeLists\.txt)$")
 
@@ -120,7 +120,7 @@ def _make_parser() -> tree_sitter.Parser:
 
 def _find_includes(text: str, path: str, step: Selector) -> Iterator[LineRange]:
     for directive in parse_directives(text):
-        if directive.word == "include" and directive.rest.strip('<>"') == step.include:
+        if directive.word == "include" and read_included_name(directive) == step.include:
             yield LineRange(directive.line - 1, directive.end_line)
 
 

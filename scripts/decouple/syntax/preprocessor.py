@@ -10,6 +10,9 @@ from msgspec import Struct
 
 from decouple.syntax.conditions import Macros, evaluate_condition
 
+CPP_SUFFIXES = (".h", ".hpp", ".hh", ".inl", ".c", ".cc", ".cpp", ".cu", ".cuh", ".mm", ".m", ".hip", ".h.in")
+"""Ends of the names of files of C, C++ and what is built on them; the last is a header's template for CMake."""
+
 # One pass over what may hide a '#', a quote or a word: comments, strings, raw strings, characters. Each alternative
 # begins with a literal, which lets `re` jump from one candidate to the next; the look-behinds stand after it for that.
 # A quote behind a digit is a digit separator (1'000), not a character. Runs are possessive (++): `re` keeps what it may
@@ -257,6 +260,15 @@ class Include(Struct, frozen=True):
 
 
 _INCLUDE = re.compile(r"""(?:<(?P<angle>[^>\n]+)>|"(?P<quote>[^"\n]+)")""")
+
+
+def read_included_name(directive: Directive) -> str:
+    """Return what an ``#include`` names, without its quotes and what stands behind it.
+
+    Empty where that is a macro.
+    """
+    name = _INCLUDE.match(directive.rest)
+    return (name["quote"] or name["angle"]) if name else ""
 
 
 def is_live(branch: Branch | None, macros: Macros) -> bool | None:

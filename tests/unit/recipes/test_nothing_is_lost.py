@@ -168,6 +168,23 @@ def test_a_statement_of_single_letters_is_not_lost(tmp_path: Path) -> None:
         make_texts(recipe(tmp_path), {"bindings.cpp": short}.get)
 
 
+def test_an_include_is_known_by_its_name_whatever_is_said_of_it(tmp_path: Path) -> None:
+    edit = '[[edit]]\nfile = "a.cpp"\nat = [{ include = "core.h" }]\nput = ""\n'
+    text = "#include <core.h>  // IWYU pragma: keep\nint a;\n"
+    assert make_texts(recipe(tmp_path, f'schema = 1\nid = "bindings"\n{edit}'), {"a.cpp": text}.get) == {
+        "a.cpp": "int a;\n"
+    }
+
+
+@pytest.mark.parametrize("path", ["macros.h.in", "dispatch.inl"])
+def test_a_definition_in_a_template_of_a_header_is_no_comment(tmp_path: Path, path: str) -> None:
+    """It went without a word: the file was read as CMake's or Python's, in which a # begins a comment."""
+    edit = f'[[edit]]\nfile = "{path}"\nat = [{{ begin = "^// ours", end = "^// end" }}]\nput = ""\n'
+    text = "int a;\n// ours\n#define AT_CUDNN @AT_CUDNN@\n// end\n"
+    with pytest.raises(LostTextError, match="line 3: #define AT_CUDNN"):
+        make_texts(recipe(tmp_path, f'schema = 1\nid = "bindings"\n{edit}'), {path: text}.get)
+
+
 def test_a_condition_may_go_with_all_of_its_lines(tmp_path: Path) -> None:
     said = BINDINGS.replace("#ifdef USE_NCCL\n  module", "#if defined(USE_NCCL) && \\\n    defined(USE_C10D)\n  module")
     made = make_texts(recipe(tmp_path), {"bindings.cpp": said}.get)
