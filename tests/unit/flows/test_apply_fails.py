@@ -17,9 +17,10 @@ from decouple.base.errors import DecoupleError
 from decouple.cli import build_parser, main
 from decouple.cli.menu import VERBS
 from decouple.flows import apply as flow
+from decouple.flows import verdict
 from decouple.flows.listener import Listener
 from tests.unit.rebase.releases import numbered
-from tests.unit.rebase.test_session import Project, conflict_in_b, project
+from tests.unit.rebase.test_session import Killed, Project, conflict_in_b, killed, project
 
 __all__ = ["project"]
 
@@ -114,6 +115,20 @@ def test_what_fails_behind_the_carrying_takes_the_new_series_back(
     monkeypatch.setenv("DECOUPLE_PROJECT", str(carried.root))
     monkeypatch.setenv("DECOUPLE_CACHE", str(carried.root.parent / "cache"))
     assert main(["apply", "acme", vendor]) == 0
+
+
+def test_a_run_that_is_ended_while_it_judges_leaves_the_verdict_to_the_next(
+    carried: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The tree was whole by then: the next run found nothing to move, judged nothing and ended with 0."""
+    vendor = f"--source={carried.sources['1.1']}"
+    with monkeypatch.context() as at_work:
+        at_work.setattr(verdict, "judge_series", killed)
+        with pytest.raises(Killed):
+            main(["apply", "acme", vendor])
+    capsys.readouterr()
+    assert main(["apply", "acme", vendor]) == 0
+    assert "verdict: lint clean" in capsys.readouterr().out
 
 
 def test_a_failed_run_takes_no_file_of_another_back(carried: Project, monkeypatch: pytest.MonkeyPatch) -> None:
