@@ -24,7 +24,7 @@ from decouple.base.paths import find_cache
 from decouple.base.untrusted_input import read_json
 from decouple.flows.carry import find_nearest
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.rebase import RebaseRequest, rebase_series
+from decouple.flows.rebase import RebaseRequest, hold_rebase_lock, rebase_series
 from decouple.flows.verdict import SeriesVerdict, judge_trees
 from decouple.rebase import report
 from decouple.release.manifest_toml import render_manifest
@@ -100,19 +100,22 @@ def watch_upstream(request: WatchRequest, listener: Listener = QUIET) -> WatchRe
             f"{request.source}: no file or folder", next_step="name a folder, an archive or REPOSITORY@REVISION"
         )
     manifest = describe_local(NAME, path, find_cache()) if path else describe_repository(NAME, request.url, request.ref)
-    write_atomically(checkout.locate_draft_manifest(NAME), render_manifest(manifest))
     source = request.source or "auto"
-    try:
-        old = find_nearest(request.project, NAME)
-        asked = RebaseRequest(request.project, (old, NAME), source, from_source=request.from_source, report=True)
-        outcome = rebase_series(asked, listener).outcome
-        tree = fetch_source(manifest, source, progress=listener.progress).path
-        with make_scratch_folder(checkout.rebase, "watched") as folder:
-            applied = folder / "src"
-            _lay_files(Repository(checkout.rebase / "objects"), outcome.tips[-1], applied, folder / "index")
-            verdict = judge_trees(request.project, old, tree, applied, request.also, listener)
-    finally:
-        checkout.locate_draft_manifest(NAME).unlink(missing_ok=True)
+    with hold_rebase_lock(request.project, listener):  # of two at once each would take the other's manifest away
+        write_atomically(checkout.locate_draft_manifest(NAME), render_manifest(manifest))
+        try:
+            old = find_nearest(request.project, NAME)
+            asked = RebaseRequest(
+                request.project, (old, NAME), source, from_source=request.from_source, report=True, alone=True
+            )
+            outcome = rebase_series(asked, listener).outcome
+            tree = fetch_source(manifest, source, progress=listener.progress).path
+            with make_scratch_folder(checkout.rebase, "watched") as folder:
+                applied = folder / "src"
+                _lay_files(Repository(checkout.rebase / "objects"), outcome.tips[-1], applied, folder / "index")
+                verdict = judge_trees(request.project, old, tree, applied, request.also, listener)
+        finally:
+            checkout.locate_draft_manifest(NAME).unlink(missing_ok=True)
     unasked = {entry.partition(": ")[0] for entry in verdict.unasked}
     seen: SeriesVerdict | WatchState = verdict
     if before and "couplings" in unasked:  # of the rest nothing is known then, either

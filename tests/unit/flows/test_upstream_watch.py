@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,9 @@ import pytest
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
 from decouple.cli import main
-from decouple.flows.upstream_watch import WatchRequest, WatchResult, watch_upstream
+from decouple.flows.listener import Listener
+from decouple.flows.rebase import hold_rebase_lock
+from decouple.flows.upstream_watch import NAME, WatchRequest, WatchResult, watch_upstream
 from tests.unit.census import planted
 from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Project
@@ -90,6 +94,20 @@ def test_nothing_is_written_but_the_state(project: Project) -> None:
     assert set(after) - set(before) == {project.root / "state.json"}
     assert not list(Checkout(project.root).rebase.glob("watched-*"))
     assert not list(Checkout(project.root).rebase.glob("*.toml"))
+
+
+def test_a_second_watch_waits_for_the_first(project: Project) -> None:
+    """Each deleted the manifest of the tree that the other was judging."""
+    waits = threading.Event()
+    listener = Listener(lambda line: waits.set() if line.startswith("waits") else None)
+    tree, old = project.sources["1.1"], f"local:{project.sources['1.0']}"
+    request = WatchRequest(project.root, str(tree), from_source=old)
+    with ThreadPoolExecutor(1) as pool:
+        with hold_rebase_lock(project.root):
+            second = pool.submit(watch_upstream, request, listener)
+            assert waits.wait(60)
+            assert not Checkout(project.root).locate_draft_manifest(NAME).exists()
+        assert second.result(60).now.patches["0001-first.patch"] == "unmodified"
 
 
 def test_the_command_says_by_its_exit_code_whether_something_changed(
