@@ -158,6 +158,14 @@ def test_a_wheel_does_not_show_what_patches_need_of_each_other(project: Project)
     assert "--source" in error.value.next_step
 
 
+def test_a_wheel_of_another_project_is_no_source(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing of it was seen, and `check` ended with 0."""
+    wheel = project.root / "other-1.0.0-py3-none-any.whl"
+    wheel.write_bytes(wheel_of({"other/a.py": b"a\n"}))
+    assert main(["check", "1.0", "--source", str(wheel)]) == 2
+    assert "no wheel of torch" in capsys.readouterr().err
+
+
 def test_where_a_patch_does_not_apply_the_check_that_says_why_is_named(project: Project) -> None:
     source = str(project.sources["1.0"])
     assert set(list_dependencies(CheckRequest(project.root, "1.0", source=source)).values()) == {()}

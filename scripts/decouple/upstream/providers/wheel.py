@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from decouple.base import zips
-from decouple.base.errors import DecoupleError
+from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.git import REGULAR
 from decouple.base.steps import mark_step
 from decouple.release.manifest import Manifest, ManifestSource, RemoteFile
@@ -254,7 +254,10 @@ def open_files(source: WheelSource, wanted: Collection[str], context: FetchConte
 
 
 def open_wheel(path: Path, wanted: Collection[str]) -> OpenedSource:
-    """Read the wanted members of a wheel on disk, by their paths in the source tree."""
+    """Read the wanted members of a wheel on disk, by their paths in the source tree.
+
+    Raises UsageError for a wheel of another project, of which every patch would be one that is not seen.
+    """
     data: dict[str, bytes] = {}
     modes: dict[str, int] = {}
     with zips.open_zip(path, mend="fetch it again") as archive:
@@ -264,6 +267,8 @@ def open_wheel(path: Path, wanted: Collection[str]) -> OpenedSource:
                 modes[target] = REGULAR
                 if target in wanted:
                     data[target] = make_source_text(name, archive.read(name))
+    if not any(name.startswith("torch/") for name in modes):
+        raise UsageError(f"{path}: no wheel of torch, it has no folder torch", next_step="name one of torch itself")
     return OpenedSource(MemorySource(modes, data), f"wheel {path.name}", partial=True)
 
 
