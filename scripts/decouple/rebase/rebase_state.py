@@ -8,7 +8,6 @@ file does the right thing.
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -20,19 +19,20 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
 from decouple.base.git import SUBMODULE, GitError, Repository, format_git, name_status, split_names
 from decouple.base.path_names import PathPart, RelativePath
+from decouple.base.python_text import parse_python
 from decouple.base.untrusted_input import JSON_BOUND, parse_json, read_bounded
 from decouple.patch.lines import split_lines
 from decouple.rebase.carry import Step, merge_patch
 from decouple.rebase.recipe_carry import MISSED
 from decouple.rebase.series_carry import Decision
 from decouple.rebase.verdicts import CarryResult
+from decouple.recipes.file_text import is_cpp
 from decouple.stack import worktree
 from decouple.stack.journal import Id
 from decouple.stack.trees import compare_trees, read_blobs
 
 _VERSION = 1
-_CODE = re.compile(r"(?:\.(?:c|cc|cpp|cu|cuh|h|hpp|cmake|in)|CMakeLists\.txt)$")
-"""Files in which no line of seven ``=`` underlines a title."""
+_OF_CMAKE, _OF_PYTHON = (".cmake", ".in", "CMakeLists.txt"), (".py", ".pyi", ".bzl")
 _MEND_RULES = "add what its notes name to scripts/decouple/inventory/rules.toml, `decouple rebase --restart`"
 
 
@@ -250,17 +250,25 @@ def _find_marker(repository: Repository, tip: str, tree: str) -> str:
     for change in changes:
         assert change.new
         known = set(split_lines(texts.get(change.old.id, b""))) if change.old else set()
-        for number, line in enumerate(split_lines(texts[change.new.id]), 1):
-            if _is_marker(change.path, line) and line not in known:
+        text = texts[change.new.id]
+        for number, line in enumerate(split_lines(text), 1):
+            around = line.startswith((b"<<<<<<< ", b"||||||| ", b">>>>>>> "))
+            between = line.rstrip() == b"======="
+            if (around or (between and not _may_underline(change.path, text))) and line not in known:
                 return f"{change.path}:{number}"
     return ""
 
 
-def _is_marker(path: str, line: bytes) -> bool:
-    """Say whether ``line`` is one that git puts around the texts of a conflict.
+def _may_underline(path: str, text: bytes) -> bool:
+    """Say whether a line of seven ``=`` may underline a title.
 
-    A line of seven ``=`` alone shows none where it may underline a title.
+    It does not in C++ and CMake, and in Python only within a string: the file can be parsed.
     """
-    if line.startswith((b"<<<<<<< ", b"||||||| ", b">>>>>>> ")):
-        return True
-    return line.rstrip() == b"=======" and _CODE.search(path) is not None
+    if is_cpp(path) or path.endswith(_OF_CMAKE):
+        return False
+    if path.endswith(_OF_PYTHON):
+        try:
+            parse_python(text.decode("utf-8", "replace"))
+        except SyntaxError:
+            return False
+    return True

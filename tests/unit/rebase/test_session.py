@@ -562,7 +562,7 @@ def test_markers_between_the_texts_are_refused_too(
     assert "b:21: a conflict marker is left" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["f.cpp", "cmake/CMakeLists.txt"])
+@pytest.mark.parametrize("name", ["f.cpp", "f.inl", "cmake/CMakeLists.txt", "f.py"])
 def test_a_line_of_equals_signs_in_code_is_a_marker(project: Project, name: str) -> None:
     text, upstream = numbered(1, 60), numbered(1, 60, {20: "upstream\n"})
     project.upstream("1.0", {name: text})
@@ -574,13 +574,17 @@ def test_a_line_of_equals_signs_in_code_is_a_marker(project: Project, name: str)
     assert project.again("--continue") == 2
 
 
-def test_an_underlined_title_is_no_marker(project: Project) -> None:
-    conflict_in_b(project)
+@pytest.mark.parametrize("name", ["README.md", "f.py"])
+def test_an_underlined_title_is_no_marker(project: Project, name: str) -> None:
+    text, upstream = ('"""\n' + numbered(1, 60, lines) + '"""\n' for lines in ({}, {20: "upstream\n"}))
+    project.upstream("1.0", {name: text})
+    project.upstream("1.1", {**dict.fromkeys("abc", numbered(1, 60)), name: upstream})
+    project.patch("0004-fourth", name, text, text.replace("line 20\n", "ours\n"))
     project.begin()
-    (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "Backend\n=======\n"}))
-    project.git("add", "b")
+    (project.root / "build/rebase/src" / name).write_text(text.replace("line 20\n", "Backend\n=======\n"))
+    project.git("add", name)
     assert project.again("--continue") == 0
-    assert "+=======\n" in (project.root / "patches/1.1/0002-second.patch").read_text()
+    assert "+=======\n" in (project.root / "patches/1.1/0004-fourth.patch").read_text()
 
 
 def test_skip_leaves_the_patch_out(project: Project) -> None:
