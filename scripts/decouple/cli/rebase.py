@@ -30,6 +30,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_source_option(parser, name="--from-source", of="where FROM's source comes from")
     parser.add_argument(
         "--via",
+        action="extend",
         type=lambda words: words.split(","),
         metavar="NAME[=SOURCE],…",
         help="carry it to these releases first, one from the other; each gets a series",

@@ -263,7 +263,12 @@ def test_a_way_has_one_report(project: Project, tmp_path: Path, capsys: pytest.C
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [(["--via=1.0"], "not newer"), (["--via=1.1,1.1"], "not newer"), (["--via=1.1", "--report"], "writes none")],
+    [
+        (["--via=1.0"], "not newer"),
+        (["--via=1.1,1.1"], "not newer"),
+        (["--via=1.1", "--via=1.1"], "not newer"),
+        (["--via=1.1", "--report"], "writes none"),
+    ],
 )
 def test_what_is_no_way_is_refused(
     project: Project, more: list[str], said: str, capsys: pytest.CaptureFixture[str]
