@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import lzma
+import os
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,16 @@ from msgspec.structs import replace
 
 from decouple import cli
 from decouple.base.errors import DecoupleError
+from decouple.base.paths import find_project
+from decouple.release.manifest import RemoteFile
+from decouple.upstream import remote_zip
+from decouple.upstream.download import Downloader
+from decouple.upstream.manifests import load_release
 from decouple.verify.kernels import code_diff, compare, cubin, dump, fatbin, host_symbols
-from decouple.verify.kernels.official import find_kept_dump
+from decouple.verify.kernels.official import MEMBERS, fetch_members, find_kept_dump, load_official_dump
 from tests.support import cubins
 from tests.support.cubins import Made
+from tests.support.server import FaultyServer
 
 pytestmark = pytest.mark.tools("cc")
 
@@ -335,6 +343,31 @@ def test_a_witness_of_another_cub_speaks_for_the_function_of_that_name(tmp_path:
     assert (fault.what, fault.reason) == ("missing" if lost == "missing" else "code", "")
     (known,) = compare.compare_dumps(ours, theirs, witness=replace(ours, label="official")).found
     assert known.reason == "official is as ours"
+
+
+def test_a_library_of_any_size_is_read_off_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`kernels compare LIB official:2.6 --arch sm_80` was refused: one answer of 543 MiB was more than any has."""
+    monkeypatch.setattr(remote_zip, "MOST", 32 << 20)
+    library, wheel = built(tmp_path, "torch_cuda", ONE, "sm_80"), tmp_path / "torch.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(MEMBERS[0], library.read_bytes() + os.urandom(33 << 20))
+        archive.writestr("torch/version.py", "")
+    with FaultyServer({"/torch.whl": wheel}) as server:
+        file = RemoteFile(wheel.name, (server.url("/torch.whl"),), None, None)
+        with fetch_members(file, MEMBERS, tmp_path / "cache", Downloader(tmp_path / "cache")) as (found,):
+            assert dump.dump_libraries([found], "official").architectures() == ("sm_80",)
+        with (
+            pytest.raises(DecoupleError, match=r"has no torch/lib/libx\.so"),
+            fetch_members(file, ["torch/lib/libx.so"], tmp_path / "cache", Downloader(tmp_path / "cache")),
+        ):
+            pass
+
+
+def test_the_dump_that_is_kept_has_the_variants_of_its_architecture(tmp_path: Path) -> None:
+    """`--arch sm_90a`, and sm_90 given twice, fetched the library from the index."""
+    release, offline = load_release(find_project(), "2.6"), Downloader(tmp_path, offline=True)
+    for archs, there in ((["sm_90a"], ("sm_90a",)), (["sm_90", "sm_90"], ("sm_90", "sm_90a"))):
+        assert load_official_dump(release, archs, tmp_path, offline).architectures() == there
 
 
 def test_a_witness_that_has_a_lost_function_in_another_file_is_not_as_ours(tmp_path: Path) -> None:

@@ -6,17 +6,18 @@ It is a dump that is kept with this package, or read from the wheel on the index
 from __future__ import annotations
 
 import contextlib
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import make_work_folder, write_atomically
+from decouple.base.files import create_file, make_work_folder, write_atomically
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest, RemoteFile
 from decouple.upstream.download import Downloader
 from decouple.upstream.providers.wheel import find_wheel
-from decouple.upstream.remote_zip import RemoteZip
-from decouple.verify.kernels import dump
+from decouple.upstream.remote_zip import Member, RemoteZip
+from decouple.verify.kernels import dump, fatbin
 from decouple.verify.kernels.dump import KernelDump
 
 LABEL = "official"
@@ -42,8 +43,9 @@ def load_official_dump(
     range; a dump of all architectures is then left in ``cache``. Raises DecoupleError when the release has no wheel, or
     when the wheel has no code for one of ``archs``.
     """
-    if len(archs) == 1 and find_kept_dump(manifest.version, archs[0]).exists():
-        return dump.read_dump(find_kept_dump(manifest.version, archs[0]))
+    bases = {fatbin.drop_variant(arch) for arch in archs}
+    if len(bases) == 1 and (kept := find_kept_dump(manifest.version, *bases)).exists():
+        return dump.read_dump(kept).keep_archs(archs)
     wheel = find_wheel(manifest)
     if wheel is None:
         raise DecoupleError(
@@ -62,16 +64,30 @@ def load_official_dump(
 def fetch_members(
     wheel: RemoteFile, members: Sequence[str], cache: Path, downloader: Downloader, progress: Progress = SILENT
 ) -> Iterator[list[Path]]:
-    """Fetch the files ``members`` of a wheel on the index.
+    """Fetch the files ``members`` of a wheel on the index, of any size.
 
-    They are in a folder for as long as the context lasts.
+    They are in a folder for as long as the context lasts. Raises DecoupleError for one that is not there or damaged.
     """
     remote = RemoteZip(wheel, downloader, progress)
+    there = {member.info.filename: member for member in remote.members}
+    if lacking := [member for member in members if member not in there]:
+        raise DecoupleError(f"{remote.url}: has no {lacking[0]}", next_step=f"is {wheel.name} a wheel with CUDA?")
     with make_work_folder(cache / "kernels", "members") as folder:
-        remote.load_members(lambda info: info.filename in members)
-        found = []
-        for member in members:
-            path = folder / PurePosixPath(member).name
-            path.write_bytes(remote.read(member))
-            found.append(path)
+        wanted = [there[member] for member in members]
+        size = sum(member.info.compress_size for member in wanted)
+        progress.start(f"{PurePosixPath(members[0]).name} of {wheel.name}", float(size), "bytes")
+        found = [_write_member(remote, member, folder) for member in wanted]
+        progress.finish()
         yield found
+
+
+def _write_member(remote: RemoteZip, member: Member, folder: Path) -> Path:
+    """Write the content of a member into ``folder`` as it comes, and check its CRC."""
+    path, crc = folder / PurePosixPath(member.info.filename).name, 0
+    with create_file(path) as file:
+        for piece in remote.stream_content(member):
+            crc = zlib.crc32(piece, crc)
+            file.write(piece)
+    if crc != member.info.CRC:
+        raise DecoupleError(f"{remote.url}: {member.info.filename} is damaged", next_step="try again later")
+    return path
