@@ -30,7 +30,7 @@ from decouple.flows.build_request import BuildRequest
 from decouple.flows.extensions import compile_extension
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.tree_overlay import warn_of_older_wheels
-from decouple.flows.work_environment import WorkRequest, hold_trials, open_environment
+from decouple.flows.work_environment import WorkRequest, hold_trials, needs_root, open_environment
 from decouple.release import status
 from decouple.upstream.manifests import load_release
 from decouple.verify import (
@@ -177,9 +177,8 @@ def _verify_built(
     ``stamp`` is that of the backend.
     """
     places = request.places
-    tested = core is not None and request.tests and request.env != "host"
+    tested, compared = choose_debian_checks(request, core, backend, listener)
     layers = ["core", *(["cuda"] if backend else []), *(["stock"] if request.core == "stock" or tested else [])]
-    compared = backend is not None and request.parity
     layers += ["monolith"] if compared or request.kernels == "monolith" else []
     trial = _Trial(open_environment(request, places, layers, listener), listener)
     reports = audit_wheels(core, backend)
@@ -208,6 +207,21 @@ def _verify_built(
         whole = compared and request.extensions and (tested or request.core == "stock")
         _record_result(request, backend, result, series, listener, whole=whole)
     return result
+
+
+def choose_debian_checks(
+    request: VerifyRequest, core: Path | None, backend: Path | None, listener: Listener = QUIET
+) -> tuple[bool, bool]:
+    """Return whether the core is tested beside Debian's, and both wheels compared.
+
+    They are with Debian's CUDA build. Both builds are in the root alone: on this machine some other torch, or none,
+    would answer for them. What was asked for and is left out for that is said.
+    """
+    tested, compared = core is not None and request.tests, backend is not None and request.parity
+    if (tested or compared) and not needs_root(request, request.places, ["core", *(["cuda"] if backend else [])]):
+        listener.say("not compared with Debian's builds, which are in the Debian root: upstream's CPU tests, parity")
+        return False, False
+    return tested, compared
 
 
 def check_same_core(core: Path, backend: inputs.Stamp, how: str) -> CheckResult:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from decouple.build import host
 from decouple.build.effort import Effort
 from decouple.build.environment import Places
 from decouple.build.options import Provenance
@@ -106,6 +107,20 @@ def test_what_is_recorded_of_wheels_is_of_their_series(tmp_path: Path) -> None:
     verify._record_result(asked, wheel, GOOD, "the wheels'", QUIET, whole=True)
     marks = status.read_status(path).recorded
     assert {marks[key].series for key in ("verify", "kernels/built")} == {"the wheels'"}
+
+
+@pytest.mark.parametrize(
+    ("env", "lacks", "done"), [("rootfs", [], True), ("auto", ["nvcc"], True), ("auto", [], False)]
+)
+def test_on_this_machines_own_environment_no_other_torch_stands_for_debians(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, env: str, lacks: list[str], done: bool
+) -> None:
+    """Whatever torch `python3` had was recorded as Debian's CUDA build, and without one `verify` ended in an error."""
+    monkeypatch.setattr(host, "list_missing", lambda *_, **__: lacks)
+    told: list[str] = []
+    request, listener = VerifyRequest(tmp_path, "2.6", env), Listener(told.append)
+    assert verify.choose_debian_checks(request, tmp_path, tmp_path, listener) == (done, done)
+    assert bool(told) != done
 
 
 BAD = CheckResult("extension saxpy", False, "no nvcc")
