@@ -9,7 +9,7 @@ import json
 import lzma
 import os
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +120,13 @@ class ResultStore:
                 self.results[result.id] = result
                 file.write(_format_row(result))
 
+    def forget(self, ids: Collection[str]) -> None:
+        """Forget the results of these ids, where there are any."""
+        kept = self.results.keys() - ids
+        if len(kept) < len(self.results):
+            self.results = {test: result for test, result in self.results.items() if test in kept}
+            write_atomically(self._file, "".join(map(_format_row, self.results.values())))
+
     def forget_changed(self, texts: Mapping[str, str]) -> None:
         """Forget the results of test files whose text changed since their tests ran.
 
@@ -128,10 +135,7 @@ class ResultStore:
         """
         noted = read_json(self._texts, dict[str, str], mend=_AGAIN) if self._texts.exists() else {}
         changed = {file for file, digest in texts.items() if noted.get(file, digest) != digest}
-        kept = {test: result for test, result in self.results.items() if test.partition("::")[0] not in changed}
-        if len(kept) < len(self.results):
-            self.results = kept
-            write_atomically(self._file, "".join(map(_format_row, kept.values())))
+        self.forget([test for test in self.results if test.partition("::")[0] in changed])
         if changed:
             collected = self.read_collected()
             self.write_collected({key: collected[key] for key in collected if split_selection(key)[0] not in changed})

@@ -645,6 +645,19 @@ def test_a_file_that_cannot_be_collected_is_a_failure_and_one_without_a_chosen_t
     assert not cli_test_cuda._print_results(done.results, "gpu", None)
 
 
+def test_a_file_that_can_be_collected_by_now_has_not_failed(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--compare` of its folder, on another machine, counted the failure of the first run, and `--record` wrote it."""
+    Path(here.tests, "test_late.py").write_text("import late\ndef test_it(): pass\n")
+    suites = (Suite("late", ("test_late.py", "test_things.py"), "it or two", process=50, seconds=60.0),)
+    assert "test_late.py::(collection)" in run_here(here, monkeypatch, flow.SuiteChoice(), suites=suites).results
+    Path(here.tests, "late.py").touch()  # installed meanwhile
+    done = run_here(here, monkeypatch, flow.SuiteChoice(), suites=suites)
+    stored = flow.read_stored_run(here.folder)[0]
+    assert (
+        stored.results.keys() == done.results.keys() == {"test_late.py::test_it", "test_things.py::TestGood::test_two"}
+    )
+
+
 def results(**changed: Any) -> Mapping[str, SuiteResult]:
     ledger = {
         "exact": "1",
