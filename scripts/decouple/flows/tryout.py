@@ -19,7 +19,7 @@ from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
-from packaging.utils import parse_wheel_filename
+from packaging.utils import canonicalize_name
 
 from decouple.base import program_output
 from decouple.base.errors import DecoupleError, UsageError
@@ -35,6 +35,7 @@ from decouple.flows import portable_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.work_environment import WorkRequest, ensure_tree
 from decouple.release import projects, status
+from decouple.release.wheel_name import WheelName
 from decouple.upstream.download import Downloader
 from decouple.verify import ecosystem, upstream_tests
 from decouple.verify.checks import CheckResult
@@ -101,10 +102,13 @@ def try_wheels(request: TryoutRequest, listener: Listener = QUIET) -> tuple[Chec
     wheels = select_fitting(request.wheels or sorted(places.dist.glob("*.whl")), system.python)
     core = [wheel for wheel in wheels if _read_project(wheel) == projects.CORE]
     if len(core) != 1:
+        named = ", ".join(map(str, request.wheels)) or places.dist
         raise UsageError(
-            f"{places.dist}: {len(core)} core wheels for Python {system.python}, which {system.name} has",
+            f"{named}: {len(core)} core wheels for Python {system.python}, which {system.name} has",
             next_step=f"decouple build {request.release} --env portable --stage 1 --python {system.python}, or --wheel",
         )
+    if missing := [wheel for wheel in wheels if not wheel.is_file()]:
+        raise UsageError(f"{missing[0]}: no such file", next_step="name another --wheel, or leave it out")
     # refused before an hour of tests
     section = describe_trial(request, wheels, listener) if request.record else None
     preflight.check_root(find_cache(), system.make_description())
@@ -205,13 +209,16 @@ def _format_build(request: TryoutRequest) -> str:
 
 
 def select_fitting(wheels: Iterable[Path], python: str) -> list[Path]:
-    """Return those whose tags (PEP 425) Python ``python`` ("3.11") takes."""
+    """Return those whose tags (PEP 425) Python ``python`` ("3.11") takes.
+
+    Raises DecoupleError for a file that is not called as a wheel is.
+    """
     wanted = {f"cp{python.replace('.', '')}", "py3"}
-    return [wheel for wheel in wheels if wanted & {tag.interpreter for tag in parse_wheel_filename(wheel.name)[3]}]
+    return [wheel for wheel in wheels if wanted & {tag.interpreter for tag in WheelName.parse(wheel.name).tags}]
 
 
 def _read_project(wheel: Path) -> str:
-    return parse_wheel_filename(wheel.name)[0]
+    return canonicalize_name(WheelName.parse(wheel.name).distribution)
 
 
 def _make_root(system: System, listener: Listener) -> Root:

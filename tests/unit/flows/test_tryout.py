@@ -78,12 +78,20 @@ def test_a_wheel_for_every_python_fits_beside_one_for_this() -> None:
         ),
         (
             TryoutRequest(PROJECT, "2.6", system="debian-12", wheels=(Path("torch-2.6.0-cp39-cp39-any.whl"),)),
-            r"0 core wheels for Python 3\.11, which debian-12 has .*--python 3\.11",
+            r"^torch-2\.6\.0-cp39-cp39-any\.whl: 0 core wheels for Python 3\.11, which debian-12 has .*--python 3\.11",
+        ),
+        (
+            TryoutRequest(PROJECT, "2.6", system="debian-12", wheels=(Path("torch.whl"),)),
+            r"torch\.whl: not a wheel's file name",
+        ),
+        (
+            TryoutRequest(PROJECT, "2.6", system="debian-12", wheels=(Path("torch-2.6.0-cp311-cp311-any.whl"),)),
+            r"torch-2\.6\.0-cp311-cp311-any\.whl: no such file",
         ),
     ],
 )
 def test_what_cannot_be_tried_is_said_before_anything_is_made(request_: TryoutRequest, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(DecoupleError, match=said):
         try_wheels(request_)
 
 
