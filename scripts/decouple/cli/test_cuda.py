@@ -135,9 +135,11 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
         ledger=arguments.ledger,
     )
     listener = output.make_listener()
+    seed = arguments.seed or _read_commit(project)
+    jobs = test_cuda.count_jobs(wanted.device) if arguments.jobs is None else arguments.jobs
+    choice = make_request(test_cuda.SuiteChoice, arguments, suites=arguments.suite, seed=seed, jobs=jobs)
+    test_cuda.check_choice(choice)  # before minutes on the torch
     with test_cuda.open_target(wanted, work, listener) as torch:
-        seed, jobs = arguments.seed or _read_commit(project), arguments.jobs or test_cuda.count_jobs(wanted.device)
-        choice = make_request(test_cuda.SuiteChoice, arguments, suites=arguments.suite, seed=seed, jobs=jobs)
         own = None if arguments.again else torch.folder
         theirs = test_cuda.read_stored_results(wanted, arguments.against, work, own) if arguments.against else {}
         name = (torch.label, torch.device)

@@ -17,6 +17,7 @@ from msgspec import Struct
 from decouple.base.errors import UsageError
 from decouple.base.paths import find_cache
 from decouple.build.environment import HostEnvironment, Places
+from decouple.build.estimate import count_cores
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.work_environment import hold_trials
 from decouple.upstream.download import Downloader
@@ -62,7 +63,7 @@ def try_extensions(request: ExtensionsRequest, listener: Listener = QUIET) -> It
         "CUDA_HOME": str(home),
         "PATH": f"{home}/bin:{os.environ['PATH']}",
         "TORCH_CUDA_ARCH_LIST": request.archs,
-        "MAX_JOBS": os.environ.get("MAX_JOBS", str(os.cpu_count())),
+        "MAX_JOBS": os.environ.get("MAX_JOBS", str(count_cores())),
     }
     on = TorchEnvironment("here", (str(request.python.absolute()),), folder, str(folder))
 

@@ -11,7 +11,6 @@ decouple.base.errors.UsageError: ...2.6: not built yet (nox -s build-2.6)
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +26,7 @@ from decouple.base.paths import find_cache
 from decouple.base.worker_pool import WorkerPool
 from decouple.build import inputs, settings, toolkits, tree_status
 from decouple.build.environment import Places
+from decouple.build.estimate import count_cores
 from decouple.build.wheel_finishing import (
     choose_series,
     refuse_mixed_series,
@@ -103,6 +103,13 @@ class SuiteRun(Struct, frozen=True):
         return len(self.unfinished) <= len(self.results)
 
 
+def check_choice(choice: SuiteChoice) -> None:
+    """Raise UsageError for a suite that is none, or a number that nobody can mean."""
+    catalog.select_suites(choice.suites)
+    refuse_below(1, jobs=choice.jobs, slice=choice.slice)
+    refuse_below(0, files=choice.files, retries=choice.retries)
+
+
 #: How many simulated devices there are, and the bytes of each, where a run does not say.
 DEVICES, MEMORY = 2, 8 << 30
 QUICK = 10.0
@@ -135,8 +142,7 @@ def run_suites(
             next_step="wait until it ends, or give this one a --label of its own",
         )
 
-    refuse_below(1, jobs=choice.jobs, slice=choice.slice)
-    refuse_below(0, files=choice.files, retries=choice.retries)
+    check_choice(choice)
     torch.folder.mkdir(parents=True, exist_ok=True)
     with hold_lock(torch.folder, refuse_other_run):
         return _run_suites(torch, tests, choice, theirs or {}, recorded, listener)
@@ -290,9 +296,9 @@ def compare_run(done: SuiteRun, theirs: Mapping[str, SuiteResult], sides: str) -
 def count_jobs(device: str) -> int:
     """Return how many processes at a time where nobody said it.
 
-    A GPU is one, simulated ones are this machine's processors.
+    A GPU is one, simulated ones are the processors that this process may use.
     """
-    return (os.cpu_count() or 1) if device == "simulated" else 1
+    return count_cores() if device == "simulated" else 1
 
 
 def describe_loss(

@@ -89,7 +89,7 @@ def load_suites() -> tuple[Suite, ...]:
 
 
 def select_suites(names: Sequence[str]) -> tuple[Suite, ...]:
-    """Return the suites of these names, all when none is named.
+    """Return the suites of these names, each once, and all when none is named.
 
     Raises UsageError with the known names when one is unknown.
     """
@@ -98,4 +98,4 @@ def select_suites(names: Sequence[str]) -> tuple[Suite, ...]:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise UsageError(f"no suite {', '.join(unknown)}", next_step=f"choose from {', '.join(known)}")
-    return tuple(known[name] for name in names) if names else suites
+    return tuple(known[name] for name in dict.fromkeys(names)) if names else suites

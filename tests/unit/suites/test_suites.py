@@ -1020,6 +1020,29 @@ def test_the_suites_are_well_formed_and_a_wrong_name_names_them() -> None:
         catalog.select_suites(["cudaa"])
 
 
+def test_a_suite_that_is_named_twice_runs_once() -> None:
+    """Its tests ran twice at the same time, and were recorded as twice as many."""
+    assert [suite.name for suite in catalog.select_suites(["torch", "cuda", "torch"])] == ["torch", "cuda"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [(["cudaa"], "no suite cudaa"), (["--jobs", "0"], "--jobs 0: at least 1")], ids=["suite", "jobs"]
+)
+def test_a_slip_is_told_before_the_torch_is_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    """A suite that is none was told minutes later, and `--jobs 0` took all processors."""
+    monkeypatch.setattr(flow, "open_target", lambda *_: pytest.fail("the torch was opened"))
+    assert cli.main(["test-cuda", "2.6", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_as_many_processes_run_as_this_one_may_use_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container with two of 64, 64 at a time took the memory, and each test too long."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    assert (flow.count_jobs("simulated"), flow.count_jobs("gpu")) == (2, 1)
+
+
 def test_a_suite_without_a_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match=r"test_things\.py"):
         SUITE.find_files(tmp_path)
