@@ -19,6 +19,17 @@ OWN = (sys.executable, "-P")
 """Our own Python, without the current folder on its path."""
 
 
+def parse_python(word: str) -> Path:
+    """Parse an option that names a Python, for `find_python`.
+
+    ``Path`` would drop the ``./`` of ``./python``, and another one of that name on the PATH be taken.
+
+    >>> parse_python("python3"), parse_python("./python3").is_absolute()
+    (PosixPath('python3'), True)
+    """
+    return Path(word).absolute() if os.sep in word else Path(word)
+
+
 def find_python(named: str | Path, next_step: str) -> Path:
     """Return the path of a Python that is named by its path or as on the shell.
 

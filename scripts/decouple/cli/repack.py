@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import OK, UsageError
+from decouple.base.interpreter import parse_python
 from decouple.base.paths import find_cache, find_project
 from decouple.build import variants
 from decouple.build.wheel_pair import pair_wheels
@@ -87,7 +88,7 @@ def _add_core_half(subparsers: Any) -> None:
     command.add_argument("folder", type=Path)
     command.add_argument(
         "--python",
-        type=Path,
+        type=parse_python,
         help="one that has that wheel installed: FOLDER becomes a virtual environment of it (default: the wheel is "
         "fetched, and FOLDER is laid out as site-packages)",
     )

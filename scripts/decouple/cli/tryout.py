@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import CHECK_FAILED, OK
+from decouple.base.interpreter import parse_python
 from decouple.build import bare_systems
 from decouple.cli import output
 from decouple.cli.request import make_request
@@ -64,7 +65,7 @@ def _add_extensions(subparsers: Any) -> None:
     )
     parser.add_argument("release")
     parser.add_argument("names", nargs="*", metavar="PROJECT", help="of extensions.toml (all)")
-    parser.add_argument("--python", type=Path, required=True, help="has torch, setuptools and wheel")
+    parser.add_argument("--python", type=parse_python, required=True, help="has torch, setuptools and wheel")
     parser.add_argument("--toolkit", type=Path, metavar="DIR", help="the folder of CUDA, with bin/nvcc (CUDA_HOME)")
     parser.add_argument("--arch", dest="archs", metavar="LIST", help="TORCH_CUDA_ARCH_LIST (9.0)")
     parser.set_defaults(run=_run_extensions)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
+from decouple.base.interpreter import parse_python
 from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.cli.kernels import print_comparison, print_parity
@@ -41,7 +42,7 @@ def register(subparsers: Any) -> None:
     )
     verify.add_argument(
         "--python",
-        type=Path,
+        type=parse_python,
         help="with --core official or --env portable: a Python that has the official torch, to compare with",
     )
     verify.add_argument(

@@ -10,6 +10,7 @@ import shlex
 from pathlib import Path
 
 from decouple.base.errors import OK
+from decouple.base.interpreter import parse_python
 from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.cli.request import make_request
@@ -37,7 +38,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="store_true",
         help="hand them to pip once they are verified, for the active virtual environment",
     )
-    wheels.add_argument("--into", type=Path, metavar="PYTHON", help="install for this interpreter, whichever is active")
+    wheels.add_argument(
+        "--into", type=parse_python, metavar="PYTHON", help="install for this interpreter, whichever is active"
+    )
     wheels.add_argument("--key", type=Path, help="public key that must have signed them")
     wheels.add_argument(
         "--root",

@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import UsageError
+from decouple.base.interpreter import find_python
 from decouple.base.paths import find_cache
 from decouple.build.environment import HostEnvironment, Places
 from decouple.build.estimate import count_cores
@@ -54,6 +55,7 @@ def try_extensions(request: ExtensionsRequest, listener: Listener = QUIET) -> It
             next_step="name the folder of CUDA with --toolkit, or set CUDA_HOME",
         )
     toolkit = Path(named)
+    python = find_python(request.python, "name the Python of an environment with torch: --python venv/bin/python")
     environment = HostEnvironment(Places.of_release(request.project, request.release, find_cache()))
     places = environment.places
     place = Workplace(environment, places.verify, str(places.verify), places.logs / "extensions.log")
@@ -65,7 +67,7 @@ def try_extensions(request: ExtensionsRequest, listener: Listener = QUIET) -> It
         "TORCH_CUDA_ARCH_LIST": request.archs,
         "MAX_JOBS": os.environ.get("MAX_JOBS", str(count_cores())),
     }
-    on = TorchEnvironment("here", (str(request.python.absolute()),), folder, str(folder))
+    on = TorchEnvironment("here", (str(python),), folder, str(folder))
 
     def compile_each() -> Iterator[CheckResult]:
         with hold_trials(places, "try extensions"):

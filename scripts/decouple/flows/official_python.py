@@ -11,13 +11,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from decouple.base.errors import UsageError
-from decouple.base.interpreter import run_python
+from decouple.base.interpreter import find_python, run_python
 
 _ASKED = "import sys, torch; print('decouple: %d.%d' % sys.version_info[:2], torch.__version__)"
 
 
 def find_official_torch(python: Path | None, version: str, option: str) -> tuple[Path, str]:
-    """Return the absolute path of ``python``, and its own version ("3.13").
+    """Return the absolute path of ``python``, named as on the shell, and its own version ("3.13").
 
     ``version`` is the release's ("2.6.0"): with another torch two releases would be compared. A builder adds to it:
     2.6.0+cu124 is 2.6.0. Raises UsageError naming what is there, or the ``option`` that needs a Python.
@@ -25,7 +25,7 @@ def find_official_torch(python: Path | None, version: str, option: str) -> tuple
     next_step = f"pip install torch=={version} in a virtual environment, then --python PYTHON"
     if python is None:
         raise UsageError(f"{option}: compared with the official torch, installed", next_step=next_step)
-    python = python.absolute()
+    python = find_python(python, next_step)
     try:
         done = run_python([str(python), "-c", _ASKED])
     except OSError as error:

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError, refuse_below
 from decouple.base.files import compute_sha256, hold_lock
+from decouple.base.interpreter import find_python
 from decouple.base.paths import find_cache
 from decouple.base.worker_pool import WorkerPool
 from decouple.build import inputs, settings, toolkits, tree_status
@@ -652,14 +653,11 @@ def find_local_target(torch: TorchChoice, project: Path, release: str) -> Target
 
     Raises UsageError when there is no such program.
     """
-    python, folder = Path(torch.word), (torch.results / torch.name).resolve()
-    if not python.exists():
-        raise UsageError(
-            f"--torch {torch.word}: not there", next_step=f"choose {', '.join(IN_ROOT)}, or a Python that has torch"
-        )
+    folder = (torch.results / torch.name).resolve()
+    python = find_python(torch.word, f"choose {', '.join(IN_ROOT)}, or a Python that has torch")
     return Target(
         label=torch.label,
-        python=(str(python.absolute()),),
+        python=(str(python),),
         device=torch.device,
         tests=str(torch.tests.resolve()),
         folder=folder,

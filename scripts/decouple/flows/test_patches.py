@@ -3,7 +3,7 @@
 >>> from decouple.flows.test_patches import PatchTrialRequest, try_patches
 >>> try_patches(PatchTrialRequest(project, "2.6", torch="/nowhere/python"))
 Traceback (most recent call last):
-decouple.base.errors.UsageError: --torch /nowhere/python: not there...
+decouple.base.errors.UsageError: /nowhere/python: no Python there...
 """
 
 from __future__ import annotations

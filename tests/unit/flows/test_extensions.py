@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def test_a_result_is_there_before_the_next_is_compiled(tmp_path: Path, monkeypat
     (tmp_path / "bin/nvcc").touch()
     names = ("decouple_saxpy", "app")
     results = try_extensions(
-        ExtensionsRequest(tmp_path, "2.6", python=tmp_path / "python", toolkit=tmp_path, names=names)
+        ExtensionsRequest(tmp_path, "2.6", python=Path(sys.executable), toolkit=tmp_path, names=names)
     )
     assert next(results).name == "decouple_saxpy"
     assert begun == ["decouple_saxpy"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.interpreter import parse_python
 from decouple.build import inputs
 from decouple.cli import main
 from decouple.flows import kernels, verify_official
@@ -67,9 +68,18 @@ def test_a_half_of_another_torch_is_not_made(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_a_python_that_cannot_be_asked_is_named(tmp_path: Path) -> None:
-    for python, said in ((tmp_path / "none", "No such file"), (Path("/bin/false"), "no torch 2.6.0: exit status 1")):
+    for python, said in ((tmp_path / "none", "no Python there"), (Path("/bin/false"), "no torch 2.6.0: exit status 1")):
         with pytest.raises(UsageError, match=f"{python}: {said}"):
             find_official_torch(python, "2.6.0", "--core official")
+
+
+def test_a_python_is_named_as_on_the_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`verify --python python3` looked for ./python3, `wheels --into ./python3` installed into that of the PATH."""
+    make_python(tmp_path / "there", "2.6.0")
+    monkeypatch.setenv("PATH", str(tmp_path / "there"), prepend=":")
+    assert find_official_torch(Path("python"), "2.6.0", "--core official")[0] == tmp_path / "there/python"
+    monkeypatch.chdir(tmp_path / "there")
+    assert [parse_python(word) for word in ("./python", "python")] == [Path.cwd() / "python", Path("python")]
 
 
 def test_machine_code_that_is_kept_for_no_architecture_of_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
