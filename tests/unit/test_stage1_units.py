@@ -110,6 +110,8 @@ def test_a_slice_is_even_repeatable_and_starts_with_what_was_asked_for() -> None
     assert units[57] in some
     assert {int(unit.file.stem) // 50 for unit in some} == {0, 1}
     assert choose_units(units, None) == tuple(units)
+    more = [units.index(unit) for unit in choose_units(units, 60)]
+    assert more[-1] >= 98, "no part of the list is left out"
 
 
 def test_compile_commands_are_read_and_trouble_names_the_file(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct, convert
@@ -149,8 +148,7 @@ def choose_units(
     chosen = set(wanted[:count])
     rest = [unit for unit in units if unit not in chosen]
     missing = count - len(chosen)
-    step = max(1, len(rest) // missing) if missing else len(rest)
-    chosen.update(islice(rest[::step], missing))
+    chosen.update(rest[number * len(rest) // missing] for number in range(missing))
     return tuple(unit for unit in units if unit in chosen)
 
 
