@@ -127,7 +127,7 @@ def compare_dumps(
     if not set(ours.architectures()) & set(theirs.architectures()):
         raise DecoupleError(
             f"no architecture in both: {', '.join(ours.architectures())} and {', '.join(theirs.architectures())}",
-            next_step="compare dumps of one architecture",
+            next_step="--arch names one that both have; of the official wheel, another than sm_90 is fetched",
         )
     mine = {(unit.arch, unit.file): unit for unit in ours.units}
     wanted = {(unit.arch, unit.file): unit for unit in theirs.units}
