@@ -279,9 +279,10 @@ def _list_slice_options(choice: SuiteChoice) -> Iterator[str]:
 def name_sides(label: str, other: str) -> str:
     """Name two builds as `known.toml` does.
 
-    The other one may be a file, such as ``kept/official.xz``.
+    The other one may be a file, such as ``kept/official.xz``, or the folder of its results.
     """
-    return f"{label}/{Path(other).name.removesuffix('.xz').removesuffix('.jsonl')}"
+    name = Path(other).name.removesuffix(".xz").removesuffix(".jsonl")
+    return f"{label}/{name.removesuffix('-gpu').removesuffix('-simulated')}"
 
 
 def compare_run(done: SuiteRun, theirs: Mapping[str, SuiteResult], sides: str) -> compare.SuiteComparison:
@@ -502,6 +503,12 @@ class TorchChoice(Struct, frozen=True):
         return f"{self.label}-{self.device}"
 
 
+def check_label(label: str) -> None:
+    """Raise UsageError for a label that is no folder's name."""
+    if "/" in label:
+        raise UsageError(f"--label {label}: has a /", next_step=f"--label {label.replace('/', '-')}")
+
+
 def choose_torch(
     work: WorkRequest,
     word: str = "built",
@@ -522,8 +529,7 @@ def choose_torch(
     alone, and `open_target` brings its tests.
     """
     checkout = Checkout(work.project)
-    if "/" in label:
-        raise UsageError(f"--label {label}: has a /", next_step=f"--label {label.replace('/', '-')}")
+    check_label(label)
     for option, given in (("--results", results), ("--tests", tests)):
         if given and word in IN_ROOT:
             raise UsageError(

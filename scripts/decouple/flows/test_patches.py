@@ -101,6 +101,7 @@ def _open_target(request: PatchTrialRequest, listener: Listener) -> AbstractCont
     Nothing of upstream's tests is run.
     """
     places = request.places
+    test_cuda.check_label(request.label)
     device = targets.choose_device(request.device, targets.has_gpu())
     label = request.label or (request.torch if request.torch in test_cuda.IN_ROOT else "python")
     folder = places.verify / "patches"

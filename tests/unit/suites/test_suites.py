@@ -27,6 +27,7 @@ from decouple.base.paths import find_project
 from decouple.cli import test_cuda as cli_test_cuda
 from decouple.flows import test_cuda as flow
 from decouple.flows.listener import Listener
+from decouple.flows.test_patches import PatchTrialRequest, try_patches
 from decouple.flows.work_environment import WorkRequest
 from decouple.release import proofs, status
 from decouple.suites import catalog, compare, junit, run, shards, simulated_device, store, target
@@ -84,6 +85,14 @@ def test_a_users_own_options_of_pytest_do_not_choose_the_tests(here: Target, mon
     monkeypatch.setenv("PYTEST_ADDOPTS", "-v")
     torch = structs.replace(here, variables=catalog.select_variables("gpu"))
     assert len(run.collect_tests(torch, structs.replace(SUITE, select="TestGood"), "test_things.py").ids) == 2
+
+
+def test_colours_do_not_hide_why_a_file_is_not_collected(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CI sets FORCE_COLOR: of the error only "no tests collected, 1 error" was told."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    torch = structs.replace(here, variables=catalog.select_variables("gpu"))
+    Path(here.tests, "test_broken.py").write_text("import nothing_of_that_name\n")
+    assert "nothing_of_that_name" in run.collect_tests(torch, SUITE, "test_broken.py").why
 
 
 def test_each_test_has_an_outcome_whatever_the_one_before_did(here: Target) -> None:
@@ -790,7 +799,9 @@ def test_a_known_difference_can_be_of_any_two_builds(monkeypatch: pytest.MonkeyP
     assert compare.compare_results(results(outcome="failed"), results(), sides).ok == known
 
 
-@pytest.mark.parametrize("other", ["official", "official.xz", "../kept/official.xz", "runs/official.jsonl"])
+@pytest.mark.parametrize(
+    "other", ["official", "official.xz", "../kept/official.xz", "runs/official.jsonl", "suites/official-simulated"]
+)
 def test_a_known_difference_holds_for_a_file_of_that_build(other: str) -> None:
     """With the file of `--keep official.xz` each counted as unknown, and a folder's name made one known."""
     assert flow.name_sides("monolith", other) == "monolith/official"
@@ -1123,6 +1134,8 @@ def test_a_label_is_one_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--label run/2: has a /") as said:
         flow.choose_torch(WorkRequest(tmp_path, "2.6"), "built", label="run/2", device="simulated")
     assert said.value.next_step == "--label run-2"
+    with pytest.raises(UsageError, match="--label run/2: has a /"):
+        try_patches(PatchTrialRequest(find_project(), "2.6", label="run/2", device="simulated"))
 
 
 @pytest.mark.parametrize("option", ["results", "tests"])
