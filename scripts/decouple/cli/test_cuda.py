@@ -141,7 +141,9 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
     test_cuda.check_choice(choice)  # before minutes on the torch
     with test_cuda.open_target(wanted, work, listener) as torch:
         own = None if arguments.again else torch.folder
-        theirs = test_cuda.read_stored_results(wanted, arguments.against, work, own) if arguments.against else {}
+        theirs: Mapping[str, SuiteResult] = {}
+        if arguments.against:
+            theirs = test_cuda.read_stored_results(wanted, arguments.against, work, own, listener)
         name = (torch.label, torch.device)
         recorded = test_cuda.read_record(project, arguments.release, name) if arguments.record else None
         try:

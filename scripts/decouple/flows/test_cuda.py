@@ -546,12 +546,12 @@ def choose_torch(
 
 
 def read_stored_results(
-    torch: TorchChoice, other: str, work: WorkRequest, own: Path | None = None
+    torch: TorchChoice, other: str, work: WorkRequest, own: Path | None = None, listener: Listener = QUIET
 ) -> dict[str, SuiteResult]:
     """Read results of another build: a file or folder, or a label.
 
-    Those of a torch of the root lie beside its own build, those of "official" are kept with this code. A folder that a
-    run left before its first result counts nowhere.
+    Those of a torch of the root lie beside its own build. Those of "official" are kept with this code, of the simulated
+    device: on a GPU that is said. A folder that a run left before its first result counts nowhere.
 
     Raises DecoupleError when there are none, UsageError when they are in ``own``, the folder of the run itself.
     """
@@ -561,6 +561,12 @@ def read_stored_results(
     there = [place for place in places if place.exists()]
     having = [place for place in there if not place.is_dir() or (place / "results.jsonl").exists()]
     if other == "official" and not having:
+        if torch.device == compare.GPU:
+            listener.warn(
+                "official: the kept outcomes are of the simulated device, so a difference may be the device's; "
+                f"`decouple test-cuda {work.release} --torch PYTHON --label official` makes those of this GPU, PYTHON "
+                "having that wheel"
+            )
         return store.read_results(store.find_official_results(work.release))
     chosen = [*having, *there, torch.results / name][0]
     if own and own.resolve() in (chosen.resolve(), chosen.resolve().parent):

@@ -1091,6 +1091,16 @@ def test_results_of_each_torch_of_the_root_are_found_by_their_label(word: str, t
         flow.read_stored_results(ours, "nobody", work)
 
 
+@pytest.mark.parametrize(("device", "told"), [("simulated", 0), ("gpu", 1)])
+def test_on_a_gpu_it_is_said_that_the_official_outcomes_are_of_another_device(
+    tmp_path: Path, device: str, told: int
+) -> None:
+    """Two tests that the simulated device cannot pass were "differences, not known"."""
+    torch, warned = flow.TorchChoice("python", "mine", device, tmp_path, tmp_path), list[str]()
+    flow.read_stored_results(torch, "official", WorkRequest(tmp_path, "2.6"), listener=Listener(warn=warned.append))
+    assert len(warned) == told
+
+
 def test_a_run_is_not_compared_with_itself(tmp_path: Path) -> None:
     """`test-cuda 2.6 cuda --against built` was: "0 of 207 not as built"."""
     work = WorkRequest(tmp_path, "2.6")
