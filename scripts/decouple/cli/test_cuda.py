@@ -169,7 +169,7 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
         print_comparison(comparison, torch.label, arguments.against, None if arguments.all else 10)
         good &= comparison.ok
     if arguments.record:
-        against = arguments.against or ""
+        against = test_cuda.name_build(arguments.against) if arguments.against else ""
         test_cuda.record_results(project, arguments.release, name, done, against, comparison, listener)
     if torch.device == "simulated":
         print(f"simulated device: {NOT_SEEN}")

@@ -276,13 +276,18 @@ def _list_slice_options(choice: SuiteChoice) -> Iterator[str]:
             yield from ("--files", str(choice.files))
 
 
-def name_sides(label: str, other: str) -> str:
-    """Name two builds as `known.toml` does.
+def name_build(other: str) -> str:
+    """Name a build of which the results are stored, by its label.
 
-    The other one may be a file, such as ``kept/official.xz``, or the folder of its results.
+    ``other`` may be a file, such as ``kept/official.xz``, or the folder of its results, which says it.
     """
-    name = Path(other).name.removesuffix(".xz").removesuffix(".jsonl")
-    return f"{label}/{name.removesuffix('-gpu').removesuffix('-simulated')}"
+    label = store.read_about(Path(other)).label if (Path(other) / store.ABOUT).is_file() else ""
+    return label or Path(other).name.removesuffix(".xz").removesuffix(".jsonl")
+
+
+def name_sides(label: str, other: str) -> str:
+    """Name two builds as `known.toml` does; the other one as for `name_build`."""
+    return f"{label}/{name_build(other)}"
 
 
 def compare_run(done: SuiteRun, theirs: Mapping[str, SuiteResult], sides: str) -> compare.SuiteComparison:

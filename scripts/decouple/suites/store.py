@@ -29,6 +29,9 @@ COLLECTION, PROCESS_END = STAND_INS = ("::(collection)", "::(end of a process)")
 #: How ``why`` begins of a test whose process ended before its first one.
 NOT_BEGUN = "no test ran: "
 
+ABOUT = "about.json"
+"""The file of a folder of results that says of which torch they are."""
+
 _AGAIN = "--again throws away what is there"
 
 
@@ -91,14 +94,14 @@ class ResultStore:
         self._file = folder / "results.jsonl"
         self._names = folder / "collected.json"
         self._texts = folder / "texts.json"
-        about_path = folder / "about.json"
+        about_path = folder / ABOUT
         if again:
             for path in (self._file, self._names, self._texts, about_path):
                 path.unlink(missing_ok=True)
             remove_folder(folder / "shards", ignore_errors=True)  # the logs of those results
         simulator = ""
         if about_path.exists():
-            stored = read_json(about_path, TorchRecord, mend=_AGAIN)
+            stored = read_about(folder)
             if stored.digest != digest or (stored.records and stored.records != about.get("records", {})):
                 options = " and ".join(stored.list_other_options(about))
                 other = f"a run with another {options}" if options else "another build"
@@ -172,7 +175,15 @@ def split_selection(key: str) -> tuple[str, str]:
 
 def is_run(folder: Path) -> bool:
     """Return whether ``folder`` is one of results, with what is known of their run."""
-    return (folder / "about.json").exists() and (folder / "collected.json").exists()
+    return (folder / ABOUT).exists() and (folder / "collected.json").exists()
+
+
+def read_about(folder: Path) -> TorchRecord:
+    """Return of which torch the results in ``folder`` are.
+
+    Raises DecoupleError where the file that says it is damaged.
+    """
+    return read_json(folder / ABOUT, TorchRecord, mend=_AGAIN)
 
 
 def read_folder(folder: Path) -> tuple[TorchRecord, dict[str, SuiteResult], dict[str, list[str]]]:
@@ -181,13 +192,13 @@ def read_folder(folder: Path) -> tuple[TorchRecord, dict[str, SuiteResult], dict
     Third are the tests that were collected, per file and selection (`split_selection`): a run that broke off has no
     result of the later ones. Raises DecoupleError when it is no folder of results.
     """
-    about, names = folder / "about.json", folder / "collected.json"
+    names = folder / "collected.json"
     if not is_run(folder):
         raise DecoupleError(
             f"{folder}: no folder of results of test-cuda", next_step="name the one that it said its results are in"
         )
     collected = read_json(names, dict[str, list[str]], mend=_AGAIN)
-    return read_json(about, TorchRecord, mend=_AGAIN), read_results(folder), collected
+    return read_about(folder), read_results(folder), collected
 
 
 def _cut_torn_line(path: Path) -> None:

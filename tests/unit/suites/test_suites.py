@@ -799,12 +799,16 @@ def test_a_known_difference_can_be_of_any_two_builds(monkeypatch: pytest.MonkeyP
     assert compare.compare_results(results(outcome="failed"), results(), sides).ok == known
 
 
-@pytest.mark.parametrize(
-    "other", ["official", "official.xz", "../kept/official.xz", "runs/official.jsonl", "suites/official-simulated"]
-)
+@pytest.mark.parametrize("other", ["official", "official.xz", "../kept/official.xz", "runs/official.jsonl"])
 def test_a_known_difference_holds_for_a_file_of_that_build(other: str) -> None:
     """With the file of `--keep official.xz` each counted as unknown, and a folder's name made one known."""
     assert flow.name_sides("monolith", other) == "monolith/official"
+
+
+def test_a_folder_of_results_says_of_which_build_they_are(tmp_path: Path) -> None:
+    """With `--against suites/official-gpu` no difference was known, and the record named no build of that label."""
+    folder = store_run(tmp_path / "official", {"torch": range(1)}, 1).rename(tmp_path / "official-gpu")
+    assert flow.name_sides("monolith", str(folder)) == "monolith/official"
 
 
 @pytest.mark.parametrize(("why", "known"), [("no MAGMA library detected", True), ("no cuDNN", False)])
