@@ -256,7 +256,7 @@ def _parse_result(row: dict[str, Any]) -> SuiteResult | None:
 def write_packed(results: Iterable[SuiteResult], path: Path, *, ledgers: bool = True) -> None:
     """Write results as one sorted file, packed with xz, to compare with later.
 
-    Without ``ledgers`` a small one: outcomes, and whole seconds.
+    Without ``ledgers`` a small one: outcomes, whole seconds, and why a test did not begin.
     """
     rows = (
         json.dumps(to_builtins(result) if ledgers else _abbreviate_result(result), sort_keys=True)
@@ -266,7 +266,8 @@ def write_packed(results: Iterable[SuiteResult], path: Path, *, ledgers: bool = 
 
 
 def _abbreviate_result(result: SuiteResult) -> dict[str, Any]:
-    return {"id": result.id, "outcome": result.outcome, "suite": result.suite, "seconds": round(result.seconds)}
+    row = {"id": result.id, "outcome": result.outcome, "suite": result.suite, "seconds": round(result.seconds)}
+    return row if result.is_begun else {**row, "why": result.why}
 
 
 def find_official_results(release: str) -> Path:

@@ -782,6 +782,9 @@ def test_tests_that_did_not_begin_are_not_as_the_other_builds(here: Target) -> N
     found = compare.compare_results(kept.results, kept.results)
     assert (found.tests, found.outcomes, found.ok) == (2, 0, False)
     assert not cli_test_cuda._print_results(kept.results, "gpu", None, kept.results)
+    store.write_packed(kept.results.values(), here.folder / "small.xz", ledgers=False)
+    small = store.read_results(here.folder / "small.xz")
+    assert compare.compare_results(small, small).outcomes == 0, "a file of outcomes says it, too"
 
 
 def test_a_known_difference_has_its_reason_and_only_between_its_sides(monkeypatch: pytest.MonkeyPatch) -> None:
