@@ -17,7 +17,9 @@ _ASKED = "import sys, torch; print('decouple: %d.%d' % sys.version_info[:2], tor
 
 
 def find_official_torch(python: Path | None, version: str, option: str) -> tuple[Path, str]:
-    """Return the absolute path of ``python``, named as on the shell, and its own version ("3.13").
+    """Return the absolute path of ``python``, and its own version ("3.13").
+
+    It may be named as on the shell.
 
     ``version`` is the release's ("2.6.0"): with another torch two releases would be compared. A builder adds to it:
     2.6.0+cu124 is 2.6.0. Raises UsageError naming what is there, or the ``option`` that needs a Python.
