@@ -24,11 +24,12 @@ from typing import Any
 import _timing
 
 from decouple.base.paths import find_project
-from decouple.census import cpp, python, taxonomy
+from decouple.census import python, taxonomy
 from decouple.census.context import make_context
 from decouple.census.scan import list_tree_files, scan_tree
 from decouple.inventory.rules import RuleFile, load_rules
 from decouple.relocate.plan import list_unclassified, make_plan
+from decouple.syntax.preprocessor import CPP_SUFFIXES
 from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
@@ -86,7 +87,7 @@ def measure_census(rounds: int, release: str, tree: Path | None) -> dict[str, An
         "scan, whole tree": time_work(lambda: scan_tree(context, words, files=files), rounds),
         "scan, half the tree": time_work(lambda: scan_tree(context, words, files=half), rounds),
     }
-    for kind, suffixes in (("C++", cpp.SUFFIXES), ("Python", python.SUFFIXES)):
+    for kind, suffixes in (("C++", CPP_SUFFIXES), ("Python", python.SUFFIXES)):
         some = [name for name in files if name.endswith(suffixes)]
         result[f"scan, {kind} files"] = time_work(partial(scan_tree, context, words, files=some), rounds)
     result["share of the census's cpu"] = {

@@ -114,11 +114,12 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
     if arguments.compare:
         read = {"release", "compare", "sides", "record", "all"}
         refuse_unread(arguments, read, "--compare runs no test", "leave it out")
-        ours, theirs = arguments.compare
-        seen = _compare_stored(ours, theirs, arguments.sides)
-        print_comparison(seen, ours.name, theirs.name, None if arguments.all else 10)
+        our_path, their_path = arguments.compare
+        seen = _compare_stored(our_path, their_path, arguments.sides)
+        print_comparison(seen, our_path.name, their_path.name, None if arguments.all else 10)
         if arguments.record:
-            test_cuda.record_stored(find_project(), arguments.release, ours, theirs, seen, output.make_listener())
+            listener = output.make_listener()
+            test_cuda.record_stored(find_project(), arguments.release, our_path, their_path, seen, listener)
         return OK if seen.ok else CHECK_FAILED
     project = find_project()
     refuse_below(1, devices=arguments.devices)

@@ -86,11 +86,12 @@ def test_an_output_elsewhere_is_refused(name: str, mod: types.ModuleType) -> Non
                 with mod.no_fallback(), pytest.raises(RuntimeError, match="on the same device"):
                     call(far)
         convolve = torch.nn.functional.conv1d
-        for meet in (  # whether a kernel or the CPU computes it
+        meetings: tuple[Callable[[], Any], ...] = (  # whether a kernel or the CPU computes it
             lambda: torch.cat([near.double(), far.double()]),
             lambda: torch.where(near > 0, far, far),
             lambda: convolve(near[None].double(), far[None].double()),
-        ):
+        )
+        for meet in meetings:
             with pytest.raises(RuntimeError, match="on the same device"):
                 meet()
         near.masked_fill_(near > 0, torch.tensor(2.0, device=far.device))  # one number, as on CUDA
