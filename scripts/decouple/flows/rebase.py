@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -29,7 +29,7 @@ from decouple.inventory.rules import load_rules
 from decouple.patch import series_file
 from decouple.patch.parse import Patch
 from decouple.rebase import new_series, rebase_state, resolution_replay, resolutions, series_carry
-from decouple.rebase.history import explain_stops
+from decouple.rebase.history import check_clone, explain_stops
 from decouple.rebase.new_series import NewSeries
 from decouple.rebase.partial_release import commit_files, find_hidden_files
 from decouple.rebase.rebase_state import Leg, RebaseState
@@ -274,6 +274,9 @@ def _continue_rebase(
     project, source = request.project, request.folder / "src"
     step = (request.step or "continue") if state_file.exists() and not request.report else None
     work, (old, new), tree = prepare_work(project, waiting, listener, step=step)
+    tags = [tag.split("+")[0] for tag in (work.sides.old_tag, work.sides.new_tag)]
+    if request.history:  # before the work, and before a decision is taken over
+        check_clone(request.history, *tags)
     killed = waiting.tip is not None and waiting.stopped_at is None
     if request.step == "restart":
         waiting = structs.replace(waiting, decisions={})
@@ -286,7 +289,7 @@ def _continue_rebase(
     work.decisions = waiting.decisions
     outcome = work.run(stop=not request.report, progress=listener.progress)
     if request.history:
-        outcome = _explain_outcome(request.history, work, outcome)
+        outcome = _explain_outcome(request.history, work, outcome, tags)
     judged = RebaseJudgement(outcome, old.version, new.version)
     heard(judged)
     if request.report:
@@ -595,8 +598,9 @@ def _make_work_tree(work: series_carry.RebaseWork, source: Path) -> Repository:
     return open_workspace(source, [work.repository.git_dir])
 
 
-def _explain_outcome(clone: Path, work: series_carry.RebaseWork, outcome: RebaseOutcome) -> RebaseOutcome:
+def _explain_outcome(
+    clone: Path, work: series_carry.RebaseWork, outcome: RebaseOutcome, tags: Sequence[str]
+) -> RebaseOutcome:
     files = [file for patch in work.patches for file in patch.files]
     moved = {f.new_path: f.old_path for f in files if f.new_path and f.old_path and f.new_path != f.old_path}
-    old, new = (tag.split("+")[0] for tag in (work.sides.old_tag, work.sides.new_tag))
-    return structs.replace(outcome, carried=tuple(explain_stops(outcome.carried, clone, old, new, moved)))
+    return structs.replace(outcome, carried=tuple(explain_stops(outcome.carried, clone, *tags, moved)))

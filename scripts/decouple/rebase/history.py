@@ -5,6 +5,7 @@ They are read from a clone of upstream that has both tags.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,10 +13,28 @@ from pathlib import Path
 from msgspec import structs
 
 from decouple.base.errors import UsageError
-from decouple.base.git import PLAIN_DIFF, try_git
+from decouple.base.git import PLAIN_DIFF, is_repository, try_git
 from decouple.rebase.verdicts import CarryResult, Note
 
+_COMMIT = re.compile("[0-9a-f]{40}")
 MOST = 5  # commits named per hunk; a report is for reading
+
+
+def check_clone(clone: Path, *tags: str) -> None:
+    """Raise UsageError where ``clone`` is no repository or lacks one of ``tags``.
+
+    A tag is a whole commit id where a release has none, and the name of a tree that nobody published.
+    """
+    if not is_repository(clone):
+        raise UsageError(f"--history {clone}: no git repository", next_step="name a clone of upstream's")
+    for tag in tags:
+        if _run_git(clone, "rev-parse", "--verify", "--quiet", f"{tag}^{{commit}}") is None:
+            ref = tag if _COMMIT.fullmatch(tag) else f"tag {tag}"
+            raise UsageError(
+                f"--history {clone}: it has no {tag}",
+                next_step=f"`git -C {shlex.quote(str(clone))} fetch origin {ref}`, or leave --history out where "
+                "upstream has no such commit",
+            )
 
 
 def explain_stops(
@@ -23,13 +42,8 @@ def explain_stops(
 ) -> list[CarryResult]:
     """Fill the commits between the tags into every note of a patch that stops.
 
-    ``origins`` maps a moved file to its upstream path. Raises UsageError when the clone lacks a tag.
+    ``origins`` maps a moved file to its upstream path; `check_clone` has looked for the tags.
     """
-    for tag in (old_tag, new_tag):
-        if _run_git(clone, "rev-parse", "--verify", "--quiet", f"{tag}^{{commit}}") is None:
-            raise UsageError(
-                f"{clone} has no {tag}", next_step=f"git -C {shlex.quote(str(clone))} fetch origin tag {tag}"
-            )
     span = f"{old_tag}..{new_tag}"
     result = []
     for carry_result in carried:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import UsageError
-from decouple.rebase.history import explain_stops
+from decouple.rebase.history import check_clone, explain_stops
 from decouple.rebase.verdicts import CarryResult, Note, Verdict
 from tests.unit.rebase.releases import numbered
 
@@ -63,5 +63,18 @@ def test_a_patch_that_fits_is_not_looked_up(clone: Path) -> None:
 
 
 def test_a_clone_without_the_tag(clone: Path) -> None:
-    with pytest.raises(UsageError, match=r"has no v9\.9"):
-        explain_stops([], clone, "v1.0", "v9.9", {})
+    check_clone(clone, "v1.0", "v1.1")
+    for tag, ref in (("v9.9", "tag v9.9"), ("0" * 40, "0" * 40)):
+        with pytest.raises(UsageError, match=f"it has no {tag}") as refused:
+            check_clone(clone, "v1.0", tag)
+        assert refused.value.next_step == (
+            f"`git -C {clone} fetch origin {ref}`, or leave --history out where upstream has no such commit"
+        )
+
+
+@pytest.mark.parametrize("name", ["none", "a.cpp", "folder"])
+def test_what_is_no_clone_is_refused(clone: Path, name: str) -> None:
+    """Of a folder that is not there the advice was to run the same command again."""
+    (clone / "folder").mkdir()
+    with pytest.raises(UsageError, match="no git repository"):
+        check_clone(clone / name, "v1.0")
