@@ -30,7 +30,7 @@ def register_writer(folder: Path) -> None:
 
 
 def prepare_writer(folder: Path) -> Callable[[], None] | None:
-    """Begin this process's ledger, without automatic collection; return what writes it.
+    """Begin this process's ledger, with no automatic collection; return its writer.
 
     None where nothing records.
     """
