@@ -261,7 +261,7 @@ def _run_suites(
 
 
 def _list_device_options(device: str, count: int | None, memory: Sequence[int] | None) -> Iterator[str]:
-    """Yield the options for so many simulated devices with so many bytes; none for the defaults."""
+    """Yield the options for these simulated devices; none for the defaults."""
     if device == "simulated":
         if count not in (None, DEVICES):
             yield from ("--devices", str(count))
