@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from wrapped_cmake import jobs, ninja, wrapper
+from wrapped_cmake.commands import main
 from wrapped_cmake.errors import WrappedCMakeError
 from wrapped_cmake.parameters import Settings
 
@@ -52,6 +53,13 @@ def test_a_report_of_a_wrapped_build(tmp_path: Path, plant: Plant) -> None:
     wrapper.write_report(tmp_path, ninja.Result(1, (), 1.0), limits)
     untouched()
     assert (tmp_path / wrapper.REPORT).read_text().startswith("{")
+
+
+def test_a_report_of_a_folder_without_a_build_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / ninja.LOG).write_text("# ninja log v6\n0\t1500\t0\tmain.o\tabc\n")
+    assert main(["report", str(tmp_path)]) == 0 and "1.5 s  main.o" in capsys.readouterr().out
+    assert main(["report", str(tmp_path / "mistyped")]) == 1
+    assert "mistyped: nothing was built here" in capsys.readouterr().err
 
 
 def test_standard_output_may_be_a_socket() -> None:

@@ -95,6 +95,8 @@ def _show_parameters(arguments: argparse.Namespace) -> int:
 
 
 def _run_report(arguments: argparse.Namespace) -> int:
+    if not (arguments.build / ninja.LOG).is_file():
+        raise WrappedCMakeError(f"{arguments.build}: nothing was built here", "name a folder in which ninja built")
     _print_slowest(arguments.build, arguments.count)
     return 0
 

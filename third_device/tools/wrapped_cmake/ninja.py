@@ -29,6 +29,8 @@ _KILLED = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _WINDOW = 200
+LOG = ".ninja_log"
+"""What ninja keeps in a build directory: the outputs, and what their commands took."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -337,7 +339,7 @@ def read_log(build_dir: Path) -> list[Edge]:
 
     Slowest first; one per command.
     """
-    path = build_dir / ".ninja_log"
+    path = build_dir / LOG
     if not path.exists():
         return []
     newest: dict[str, tuple[int, int, str]] = {}
