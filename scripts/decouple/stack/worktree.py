@@ -25,6 +25,8 @@ from decouple.stack.trees import Change, TreeEntry, compare_trees, hash_blob, li
 #: Up to so many paths are moved one by one: `git read-tree -m -u` walks the whole tree, however little differs
 #: (0.1 s of processor time on PyTorch for one file). For who pushes by hand; scripts/bench/apply.py measures it.
 FEW = 64
+#: So many of the files in the way are named.
+_SHOWN = 20
 #: git's own words for a person's edit in the way (unpack-trees.c); anything else, "unable to write file" say, is none.
 _BLOCKED = re.compile(
     r"^error: (?:"
@@ -50,8 +52,15 @@ def _make_edited_error(root: Path, path: str) -> EditedError:
     return EditedError(path, "has edits that are in no patch", step)
 
 
-def _make_untracked_error(root: Path, path: str) -> EditedError:
-    return EditedError(path, "is not under version control", f"move {root / path} away")
+def _make_untracked_error(root: Path, paths: Sequence[str]) -> EditedError:
+    if len(paths) == 1:
+        return EditedError(paths[0], "is not under version control", f"move {root / paths[0]} away")
+    folder = os.path.commonpath([Path(path).parent for path in paths])
+    names = [os.path.relpath(path, folder) for path in paths]
+    shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    return EditedError(
+        paths[0], f"and {len(paths) - 1} more are not under version control", f"move away in {root / folder}: {shown}"
+    )
 
 
 def forbid_conversion(repository: Repository) -> None:
@@ -73,10 +82,13 @@ def move_worktree(repository: Repository, old: str, new: str) -> list[Change]:
     if not changes:
         return changes
     root = repository.root
+    untracked: list[str] = []
     for change in changes:
         there = change.old is None and os.path.lexists(root / change.path) and not _is_folder(repository, change)
         if there and read_disk_entry(root, change.path)[0] != change.new:  # else it is as it will be
-            raise _make_untracked_error(root, change.path)
+            untracked.append(change.path)
+    if untracked:
+        raise _make_untracked_error(root, untracked)
     mark_step(f"move the work tree ({len(changes)} paths)")
     if len(changes) <= FEW and _is_simple(root, changes):
         _move_single_files(repository, changes)
@@ -93,7 +105,7 @@ def move_worktree(repository: Repository, old: str, new: str) -> list[Change]:
         if blocked:
             if blocked["edited"]:
                 raise _make_edited_error(root, blocked["edited"])
-            raise _make_untracked_error(root, blocked["untracked"] or blocked["folder"])
+            raise _make_untracked_error(root, [blocked["untracked"] or blocked["folder"]])
         raise repository.make_error("read-tree", answer)
     return changes
 

@@ -309,6 +309,13 @@ def test_a_file_that_was_tried_in_the_tree_may_be_taken_over(world: World) -> No
     with pytest.raises(DecoupleError, match=rf"new\.cpp is not under version control.*move {tried} away"):
         lay(world)
     assert tried.read_text() == "int more;\n"
+    for folder, text in ((world.source, "mine\n"), (world.project, "theirs\n")):
+        (folder / "third_device/more.cpp").write_text(text)
+    both = rf"and 1 more are not under version control.*move away in {tried.parent}: more\.cpp, new\.cpp"
+    with pytest.raises(DecoupleError, match=both):
+        lay(world)
+    for folder in (world.source, world.project):
+        (folder / "third_device/more.cpp").unlink()
     taken.write_text("int more;\n")
     assert lay(world) == 1 and git(world.source, "status", "--porcelain") == ""
     taken.unlink()
