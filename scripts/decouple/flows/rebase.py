@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -274,7 +274,7 @@ def _continue_rebase(
     project, source = request.project, request.folder / "src"
     step = (request.step or "continue") if state_file.exists() and not request.report else None
     work, (old, new), tree = prepare_work(project, waiting, listener, step=step)
-    tags = [tag.split("+")[0] for tag in (work.sides.old_tag, work.sides.new_tag)]
+    tags = (work.sides.old_tag.partition("+")[0], work.sides.new_tag.partition("+")[0])
     if request.history:  # before the work, and before a decision is taken over
         check_clone(request.history, *tags)
     killed = waiting.tip is not None and waiting.stopped_at is None
@@ -599,7 +599,7 @@ def _make_work_tree(work: series_carry.RebaseWork, source: Path) -> Repository:
 
 
 def _explain_outcome(
-    clone: Path, work: series_carry.RebaseWork, outcome: RebaseOutcome, tags: Sequence[str]
+    clone: Path, work: series_carry.RebaseWork, outcome: RebaseOutcome, tags: tuple[str, str]
 ) -> RebaseOutcome:
     files = [file for patch in work.patches for file in patch.files]
     moved = {f.new_path: f.old_path for f in files if f.new_path and f.old_path and f.new_path != f.old_path}
