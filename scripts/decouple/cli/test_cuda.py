@@ -136,7 +136,7 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
         ledger=arguments.ledger,
     )
     listener = output.make_listener()
-    seed = arguments.seed or _read_commit(project)
+    seed = arguments.seed or (_read_commit(project) if arguments.slice else "")
     jobs = test_cuda.count_jobs(wanted.device) if arguments.jobs is None else arguments.jobs
     choice = make_request(test_cuda.SuiteChoice, arguments, suites=arguments.suite, seed=seed, jobs=jobs)
     test_cuda.check_choice(choice)  # before minutes on the torch

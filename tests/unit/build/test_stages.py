@@ -512,12 +512,13 @@ def test_a_deletion_of_foreign_objects_that_was_interrupted_goes_on(
         return stage
 
     folder = prepare().folder
-    note = folder / ("decouple-environment", "decouple-tree")[number - 1]
+    note = folder / ("decouple-toolchain.json", "decouple-tree")[number - 1]
+    foreign = json.dumps(dict.fromkeys(json.loads(note.read_text()), "another")) if number == 1 else "of another"
     objects = [folder / "objects/a.o", *(folder / f"{name}.ninja" for name in "abcdefgh")]
     for reached in range(len(objects)):
         for path in (*objects, note):
             path.parent.mkdir(exist_ok=True)
-            path.write_text("of another")
+            path.write_text(foreign)
         with interrupt_deletion(reached, monkeypatch), pytest.raises(KeyboardInterrupt):
             prepare()
         assert any(path.exists() for path in objects)
