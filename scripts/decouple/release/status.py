@@ -426,12 +426,11 @@ def list_proofs(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _make_mark(key: str, document: Mapping[str, Any], date: str) -> dict[str, str]:
     """Say of the proof under ``key`` when it was recorded and of which series."""
-    section = list_proofs(document)[key]
-    if key.startswith("suites/"):  # any torch may have run: one whose wheels name no series is not of the checkout's
-        return {"date": date, "series": section.get("series", "")}
-    built = document.get("stage2", {}).get("series") if key in _OF_STAGE_2 else None
-    series = section.get("series") or built or document.get("series", {}).get("digest", "")
-    return {"date": date, "series": series}
+    series = list_proofs(document)[key].get("series")
+    if not series and not key.startswith("suites/"):  # suites any torch may have run, also one that has no series
+        built = document.get("stage2", {}).get("series") if key in _OF_STAGE_2 else None
+        series = built or document.get("series", {}).get("digest")
+    return {"date": date, "series": series} if series else {"date": date}
 
 
 def find_mark(recorded: Mapping[str, Any], key: str) -> Any:

@@ -636,6 +636,14 @@ def test_every_torch_that_test_cuda_has_is_named_by_its_word() -> None:
     assert set(proofs._OWN_TORCHES) == {word for word, known in test_cuda.IN_ROOT.items() if known.has_backend}
 
 
+def test_a_run_of_suites_without_a_series_is_marked_as_it_is_read(tmp_path: Path) -> None:
+    """With an empty series beside its day the file was another one when it was written again."""
+    path = status.locate_status(tmp_path, "2.6")
+    run = status.SuitesSection("simulated", ("passed",), {"cuda": {"passed": 9}}, "official")
+    status.update_status(path, suites={"official-simulated": run})
+    assert list(json.loads(path.read_text())["recorded"]["suites/official-simulated"]) == ["date"]
+
+
 def test_what_a_section_does_not_hold_is_named(tmp_path: Path) -> None:
     path = status.locate_status(tmp_path, "2.6")
     with pytest.raises(TypeError, match="verfiy"):
