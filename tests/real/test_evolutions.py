@@ -24,6 +24,7 @@ from decouple.flows.census import CensusRequest, take_census
 from decouple.flows.rebase import RebaseRequest, RebaseResult, rebase_series
 from decouple.rebase.verdicts import Verdict
 from decouple.recipes.model import load_recipes
+from decouple.relocate import stage2
 from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
@@ -185,14 +186,15 @@ def pristine() -> Path:
 
 
 def make_project(root: Path) -> Path:
-    """A checkout with the series of 2.6 alone."""
+    """A checkout with the series of 2.6 alone, and of the overlay what a verdict reads: stage 2's lists."""
     (root / "series").mkdir(parents=True)
     shutil.copytree(find_project() / "patches/2.6", root / "patches/2.6")
     for name in ("2.6", "2.6.toml"):
         shutil.copy(find_project() / "series" / name, root / "series" / name)
     shutil.copytree(find_project() / "series/recipes", root / "series/recipes")
-    (root / "third_device").mkdir()
-    (root / "third_device/README").write_text("the overlay is not what is tried here\n")
+    for path in stage2.load_sources().sources:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(find_project() / path, root / path)
     return root
 
 
@@ -210,15 +212,19 @@ def future(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     root = make_project(folder / "project")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("DECOUPLE_PROJECT", str(root))
-        applied, said = carried(root, pristine, folder, much_at_once)
+        # stage 2's lists name a folder that it renames, and the verdict says so
+        applied, said = carried(root, pristine, folder, much_at_once, code=1)
     yield Future(root, folder / "tree", applied, said)
     shutil.rmtree(folder)
 
 
-def carried(project: Path, pristine: Path, tmp_path: Path, evolve: Evolve, also: str = "") -> tuple[Path, RebaseResult]:
+def carried(
+    project: Path, pristine: Path, tmp_path: Path, evolve: Evolve, also: str = "", code: int = 0
+) -> tuple[Path, RebaseResult]:
     """The tree that ``evolve`` makes of 2.6.0, with the series carried to it by `apply`; and what the rebase says.
 
     ``also``: the words of its own that a fork tells `apply`, which then finds nothing to say against the result.
+    ``code`` is what `apply` ends with: 1 where it finds something.
     """
     tree = tmp_path / "tree"
     subprocess.run(["cp", "-a", "--reflink=auto", str(pristine), str(tree)], check=True)
@@ -229,7 +235,7 @@ def carried(project: Path, pristine: Path, tmp_path: Path, evolve: Evolve, also:
     if also:
         (tmp_path / "own.toml").write_text(also)
         own = ["--also", str(tmp_path / "own.toml")]
-    assert main(["apply", "evolved", "--source", str(tree), *own]) == 0
+    assert main(["apply", "evolved", "--source", str(tree), *own]) == code
     assert main(["lint", "evolved"]) == 0
     return Checkout(project).locate_tree("evolved"), said
 
