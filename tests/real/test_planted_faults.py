@@ -40,29 +40,21 @@ FOUND = {
 }
 
 
-def test_each_fault_is_found_by_the_name_of_its_test(tmp_path: Path, cuda_python: Path) -> None:
-    library = tmp_path / "planted.so"
+def run_planted(folder: Path, python: Path, program: Path, *options: str) -> str:
+    """What ``program`` printed with `planted.cpp` between torch and the simulated runtime."""
+    library = folder / "planted.so"
     subprocess.run(["c++", "-shared", "-fPIC", "-o", library, PROGRAMS / "planted.cpp", "-ldl"], check=True)
-    program = f'LD_PRELOAD={library}:$LD_PRELOAD exec {cuda_python} "{PROGRAMS / "planted.py"}"'
-    python = str(cuda_python)
-    command = [
-        python,
-        "-m",
-        "simcuda",
-        "run",
-        "--no-shadows",
-        "--devices",
-        "2",
-        "--python",
-        python,
-        "sh",
-        "-c",
-        program,
-    ]
+    line = f'LD_PRELOAD={library}:$LD_PRELOAD exec {python} "{program}"'
+    command = [str(python), "-m", "simcuda", "run", *options, "--python", str(python), "sh", "-c", line]
     done = subprocess.run(command, env=simulated_variables(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_each_fault_is_found_by_the_name_of_its_test(tmp_path: Path, cuda_python: Path) -> None:
+    printed = run_planted(tmp_path, cuda_python, PROGRAMS / "planted.py", "--no-shadows", "--devices", "2")
     builds: dict[str, dict[str, SuiteResult]] = {}
-    for line in done.stdout.splitlines():
+    for line in printed.splitlines():
         row = json.loads(line)
         name = row["id"].rpartition("::")[2]
         builds.setdefault(row["fault"], {})[name] = SuiteResult(row["id"], row["outcome"], ledger=row["ledger"])
@@ -71,3 +63,26 @@ def test_each_fault_is_found_by_the_name_of_its_test(tmp_path: Path, cuda_python
         for fault in FOUND
     }
     assert found == FOUND
+
+
+FAILING = """
+import ctypes, json
+import torch
+from simcuda.ledger import Ledger
+x, ledger, planted = torch.tensor([3.0, 0, 1], device="cuda"), Ledger.find_loaded(), ctypes.CDLL(None).planted
+for fault in b"", b"copy":
+    ledger.reset(keep_entries=True)
+    planted(fault)
+    found = torch.nonzero(x)
+    planted(b"")
+    print(json.dumps([len(found), ["call", "aten::nonzero", ["failed"]] in map(json.loads, ledger.read_entries())]))
+"""
+
+
+def test_an_operator_that_fails_midway_has_a_value_and_is_named_in_the_ledger(
+    tmp_path: Path, cuda_python: Path
+) -> None:
+    """The size of its result hangs on values, so the CPU's result stands; the ledger was only shorter."""
+    program = tmp_path / "failing.py"
+    program.write_text(FAILING)
+    assert run_planted(tmp_path, cuda_python, program).splitlines() == ["[2, false]", "[2, true]"]

@@ -213,7 +213,7 @@ def _run_suites(
     collected = WorkerPool(choice.jobs).map(collect_file, files)
     progress.finish()
     if not known:  # else nothing was collected
-        store.forget([result.name for result in collected if not result.broken])
+        store.forget_results([result.name for result in collected if not result.broken])
     every = [test for result in collected for test in result.ids]
     if not every:
         why = next((f"{result.file}: {result.why}" for result in collected if result.why), "no file")

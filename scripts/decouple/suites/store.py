@@ -123,7 +123,7 @@ class ResultStore:
                 self.results[result.id] = result
                 file.write(_format_row(result))
 
-    def forget(self, ids: Collection[str]) -> None:
+    def forget_results(self, ids: Collection[str]) -> None:
         """Forget the results of these ids, where there are any."""
         kept = self.results.keys() - ids
         if len(kept) < len(self.results):
@@ -138,7 +138,7 @@ class ResultStore:
         """
         noted = read_json(self._texts, dict[str, str], mend=_AGAIN) if self._texts.exists() else {}
         changed = {file for file, digest in texts.items() if noted.get(file, digest) != digest}
-        self.forget([test for test in self.results if test.partition("::")[0] in changed])
+        self.forget_results([test for test in self.results if test.partition("::")[0] in changed])
         if changed:
             collected = self.read_collected()
             self.write_collected({key: collected[key] for key in collected if split_selection(key)[0] not in changed})

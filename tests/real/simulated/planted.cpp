@@ -63,6 +63,11 @@ extern "C" int cudaStreamWaitEvent(void* stream, void* event, unsigned flags) {
   return fault == "wait" ? 0 : next(stream, event, flags);
 }
 
+extern "C" int cudaMemcpyAsync(void* to, const void* from, size_t size, int kind, void* stream) {
+  static auto* next = real<decltype(cudaMemcpyAsync)>("cudaMemcpyAsync");
+  return fault == "copy" ? 999 : next(to, from, size, kind, stream);  // cudaErrorUnknown
+}
+
 extern "C" int cudaMalloc(void** at, size_t size) {
   if (fault == "allocator" && size > (20u << 20))
     size += 2u << 20;

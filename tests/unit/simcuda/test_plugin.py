@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -298,3 +299,21 @@ def test_an_option_of_the_plug_in_that_cannot_be_heeded_ends_pytest(
     )
     assert done.returncode == pytest.ExitCode.USAGE_ERROR, done.stdout
     assert told in done.stderr and "Traceback" not in done.stderr
+
+
+COLLECTING = """
+import gc
+def test_it(): assert gc.isenabled() is False
+"""
+
+
+def test_python_collects_no_garbage_by_itself_while_a_test_is_recorded(tmp_path: Path, built: Path) -> None:
+    """When it would hangs on its version and on what was imported, and with it when device memory is freed."""
+    (tmp_path / "test_one.py").write_text(COLLECTING)
+    command = [sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", "--noconftest", "--rootdir", str(tmp_path)]
+    command += ["-p", "no:cacheprovider", "-p", "simcuda.plugin", "--simcuda-results", str(tmp_path / "out.jsonl")]
+    device = {"LD_LIBRARY_PATH": str(built), "LD_PRELOAD": str(built / "libcudart.so.12")}
+    done = subprocess.run(
+        [*command, str(tmp_path)], env={**os.environ, **device, "PYTHONPATH": str(SCRIPTS)}, capture_output=True
+    )
+    assert done.returncode == 0, done.stdout

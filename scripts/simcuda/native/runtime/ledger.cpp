@@ -188,8 +188,8 @@ SIM_API void simcuda_library_call(const char* name, const char* exact, const cha
 // A place into `exact` and `loose`, or "0" for null, or "host" for memory that is not the device's.
 SIM_API void simcuda_place(const void* address, char* exact, char* loose, size_t room) {
   std::lock_guard<std::recursive_mutex> lock(sim::world());
-  sim::ledger::Place place = address ? sim::ledger::place(address) : sim::ledger::Place{"0", "0"};
-  const bool known = !place.exact.empty();
-  snprintf(exact, room, "%s", known ? place.exact.c_str() : "\"host\"");
-  snprintf(loose, room, "%s%s%s", place.loose == "0" ? "" : "\"", known ? place.loose.c_str() : "host", place.loose == "0" ? "" : "\"");
+  const sim::ledger::Place place = sim::ledger::place(address);
+  const char* other = address ? "\"host\"" : "0";
+  snprintf(exact, room, "%s", place.exact.empty() ? other : place.exact.c_str());
+  snprintf(loose, room, "%s", place.exact.empty() ? other : ("\"" + place.loose + "\"").c_str());
 }

@@ -6,7 +6,7 @@
 namespace sim::ledger {
 
 // Of what an entry says. Ledgers of two formats say nothing of each other. 1 (until 2026-11-29) had no devices, no waits of the
-// host, no streams in the calls of libraries.
+// host, not for what a stream waits, and neither streams nor modes of libraries.
 constexpr int kFormat = 2;
 
 enum class Kind { launch, copy, set, allocation, library, graph, order };
