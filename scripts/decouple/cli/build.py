@@ -16,7 +16,13 @@ from decouple.cli.verify import print_audit, print_verdict
 from decouple.flows import build as flow
 from decouple.flows import clean as cleaning
 from decouple.flows import shell, verify
-from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages, format_lines
+from decouple.flows.build_request import (
+    BuildRequest,
+    estimate_root,
+    estimate_stages,
+    format_lines,
+    refuse_unbuildable,
+)
 
 
 def register(subparsers: Any) -> None:
@@ -131,6 +137,7 @@ def _run_build(arguments: argparse.Namespace) -> int:
     if arguments.estimate and arguments.shard:
         raise UsageError("--shard: an estimate is of the whole stage", next_step="leave --shard or --estimate out")
     if arguments.estimate:
+        refuse_unbuildable(request)
         print("\n".join(format_lines(estimate_root(request), estimate_stages(request))))
     elif arguments.shard:
         flow.build_shard(request, ObjectShard.parse(arguments.shard), output.make_listener())

@@ -28,10 +28,15 @@ from decouple.build.stage2 import OtherVendor, Stage2
 from decouple.build.wheel_finishing import find_series
 from decouple.flows import portable_environment
 from decouple.flows.build_environment import open_build, select_stage
-from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages, format_lines, list_layers
+from decouple.flows.build_request import (
+    BuildRequest,
+    estimate_root,
+    estimate_stages,
+    format_lines,
+    refuse_unbuildable,
+)
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.prebuilt_kernels import build_over_kernels
-from decouple.flows.work_environment import check_named_tree, refuse_without_debian
 from decouple.patch import series_file
 from decouple.release import status
 from decouple.series.digest import compute_change_digests
@@ -98,13 +103,7 @@ def _open_build(
 
     A machine that is too small is refused.
     """
-    if request.against == "official" and request.env != portable_environment.KIND:
-        raise UsageError(
-            "--core official: kernels for it are compiled in an old userland and with its C++ ABI",
-            next_step=f"add --env {portable_environment.KIND}, or --kernels official to compile none",
-        )
-    check_named_tree(request, request.places)
-    refuse_without_debian(request, request.places, list_layers(request))
+    refuse_unbuildable(request)
     costs = estimate_stages(request)
     root = estimate_root(request)
     for line in format_lines(root, costs):

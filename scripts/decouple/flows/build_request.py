@@ -32,7 +32,7 @@ from decouple.build.estimate import (
 from decouple.build.options import Choices
 from decouple.build.probe import check_archs, split_archs
 from decouple.flows import portable_environment
-from decouple.flows.work_environment import WorkRequest, needs_root
+from decouple.flows.work_environment import WorkRequest, check_named_tree, needs_root, refuse_without_debian
 from decouple.prebuilt import installed_torch, kernel_folder, pairing
 from decouple.upstream.manifests import load_release
 
@@ -124,6 +124,29 @@ class BuildRequest(WorkRequest, frozen=True):
         if self.stage or self.toolkit:
             return (self.stage or 2,)
         return (2,) if self.against != "built" or self.kernels != "compiled" else (1, 2)
+
+
+def refuse_unbuildable(request: BuildRequest) -> None:
+    """Raise UsageError for what no build makes, before its cost is told."""
+    if request.kernels != "compiled":
+        if request.part != "all" or request.stage == 1:
+            raise UsageError(
+                f"--kernels {request.kernels} builds stage 2, whole",
+                next_step="leave --slice out, and build stage 1 by itself",
+            )
+        if request.against == "official" and request.kind != kernel_folder.KIND:
+            raise UsageError(
+                f"--core official --kernels {request.kernels}: that half goes with its own kernels, or with compiled "
+                "ones",
+                next_step="add --kernels official",
+            )
+    elif request.against == "official" and request.env != portable_environment.KIND:
+        raise UsageError(
+            "--core official: kernels for it are compiled in an old userland and with its C++ ABI",
+            next_step=f"add --env {portable_environment.KIND}, or --kernels official to compile none",
+        )
+    check_named_tree(request, request.places)
+    refuse_without_debian(request, request.places, list_layers(request))
 
 
 def estimate_stages(request: BuildRequest) -> list[Estimate]:

@@ -31,18 +31,13 @@ from decouple.flows.build_request import (
     estimate_root,
     estimate_stages,
     format_lines,
-    list_layers,
+    refuse_unbuildable,
     settle_choices,
 )
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.provenance import read_provenance
 from decouple.flows.tree_overlay import lay_overlay_again
-from decouple.flows.work_environment import (
-    check_named_tree,
-    open_environment,
-    prepare_tree_and_root,
-    refuse_without_debian,
-)
+from decouple.flows.work_environment import open_environment, prepare_tree_and_root
 from decouple.prebuilt import installed_torch, kernel_folder, official_symbols, pairing, symbols
 from decouple.upstream.download import Downloader
 from decouple.verify import checks
@@ -50,20 +45,9 @@ from decouple.verify import checks
 
 def build_over_kernels(request: BuildRequest, listener: Listener) -> StageWheel:
     """Build stage 2 without a kernel compiled, once symbols and ABI are checked."""
-    if request.part != "all" or request.stage == 1:
-        raise UsageError(
-            f"--kernels {request.kernels} builds stage 2, whole",
-            next_step="leave --slice out, and build stage 1 by itself",
-        )
-    if request.against == "official" and request.kind != kernel_folder.KIND:
-        raise UsageError(
-            f"--core official --kernels {request.kernels}: that half goes with its own kernels, or with compiled ones",
-            next_step="add --kernels official",
-        )
+    refuse_unbuildable(request)
     pair = pairing.load_pair(request.release)
     choices, places = settle_choices(request), request.places
-    check_named_tree(request, places)
-    refuse_without_debian(request, places, list_layers(request))
     if request.against == "built":
         _check_core(request, places)
     costs = estimate_stages(request)

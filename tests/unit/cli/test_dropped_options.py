@@ -30,6 +30,7 @@ LINES = {
     "record 2.15 --compiler g++": "--compiler",
     "build 2.6 --estimate --shard 9/8": "--shard",
     "build 2.6 --estimate --kernels offical": "--kernels offical",
+    "build 2.6 --estimate --core official": "--core official",
     "test-cuda 2.6 --outcomes": "--outcomes",
     "test-cuda 2.6 --sides a/b": "--sides",
     "test-cuda 2.6 --files 3": "--files",
@@ -68,6 +69,7 @@ VALUES = {
     "smoke 2.6 --minutes nan": "--minutes nan",
     "contract 2.6 --pytest='": "--pytest",
     "check 2.6 --under /none": "--under /none",
+    "build 2.15 --estimate --env rootfs": "release 2.15",
 }
 
 
