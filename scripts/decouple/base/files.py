@@ -54,10 +54,12 @@ def write_atomically(path: Path, data: bytes | str, *, mode: int = 0o644) -> Non
 def write_output(path: Path, data: bytes | str) -> None:
     """Write ``data`` (str as UTF-8) where a person asked for it. Raises OSError.
 
+    Of names that are no UTF-8, each surrogate is written as JSON's escape for it.
+
     A device or a pipe (``/dev/null``, ``/dev/stdout``, ``>(program)`` of a shell) takes it and stays what it is; a
     link stays one, and the file that it leads to is replaced.
     """
-    payload = data.encode("utf-8") if isinstance(data, str) else data
+    payload = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
     if is_stream(path) or path.is_dir():
         with path.open("wb") as out:
             out.write(payload)

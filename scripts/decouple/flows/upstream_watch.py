@@ -21,7 +21,7 @@ from decouple.base.errors import UsageError
 from decouple.base.files import make_scratch_folder, write_atomically, write_output
 from decouple.base.git import Repository
 from decouple.base.paths import find_cache
-from decouple.base.untrusted_input import read_json
+from decouple.base.untrusted_input import escape_surrogates, read_json
 from decouple.flows.carry import find_nearest
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.rebase import RebaseRequest, hold_rebase_lock, rebase_series
@@ -125,9 +125,11 @@ def watch_upstream(request: WatchRequest, listener: Listener = QUIET) -> WatchRe
         version=manifest.version,
         commit=manifest.commit,
         patches={PurePosixPath(item.name).name: item.verdict.value for item in outcome.carried},
-        sources=tuple(sorted(set(seen.sources))),
-        couplings=tuple(sorted(_EXTENT.sub("", _LINE.sub("", item, count=1)) for item in seen.couplings)),
-        unasked=tuple(sorted(unasked)),
+        sources=tuple(sorted(set(map(escape_surrogates, seen.sources)))),
+        couplings=tuple(
+            sorted(_EXTENT.sub("", _LINE.sub("", escape_surrogates(item), count=1)) for item in seen.couplings)
+        ),
+        unasked=tuple(sorted(map(escape_surrogates, unasked))),
     )
     changes = _find_changes(before, now)
     described = f"{manifest.version}, commit {manifest.commit[:12]}" if manifest.commit else manifest.version

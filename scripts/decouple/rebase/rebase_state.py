@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import NoReturn
 
 from msgspec import Struct, convert, to_builtins
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
 from decouple.base.git import SUBMODULE, GitError, Repository, format_git, name_status, split_names
 from decouple.base.path_names import PathPart, RelativePath
 from decouple.base.python_text import parse_python
-from decouple.base.untrusted_input import JSON_BOUND, parse_json, read_bounded
+from decouple.base.untrusted_input import JSON_BOUND, decode_path_text, encode_path_text, parse_json, read_bounded
 from decouple.patch.lines import split_lines
 from decouple.rebase.carry import Step, merge_patch
 from decouple.rebase.recipe_carry import MISSED
@@ -73,7 +74,21 @@ class RebaseState(Struct, frozen=True, forbid_unknown_fields=True):
 
     def save(self, path: Path) -> None:
         """Replace the state file."""
-        write_atomically(path, json.dumps({"version": _VERSION, **to_builtins(self)}, indent=1, sort_keys=True) + "\n")
+        kept = to_builtins(self.convert_typed_words(encode_path_text))
+        write_atomically(path, json.dumps({"version": _VERSION, **kept}, indent=1, sort_keys=True) + "\n")
+
+    def convert_typed_words(self, convert_word: Callable[[str], str]) -> RebaseState:
+        """Return the state with each word that was typed converted: it may not be UTF-8."""
+        return replace(
+            self,
+            source=convert_word(self.source),
+            from_source=convert_word(self.from_source),
+            legs=tuple(replace(leg, source=convert_word(leg.source)) for leg in self.legs),
+            decisions={
+                name: replace(decision, reason=convert_word(decision.reason))
+                for name, decision in self.decisions.items()
+            },
+        )
 
 
 def load_state(path: Path) -> RebaseState | None:
@@ -87,7 +102,7 @@ def load_state(path: Path) -> RebaseState | None:
         data = parse_json(read_bounded(path, JSON_BOUND))
         if data.pop("version", None) != _VERSION:
             raise DecoupleError(f"{path}: made by another version of decouple", next_step="decouple rebase --abort")
-        return convert(data, RebaseState)
+        return convert(data, RebaseState).convert_typed_words(decode_path_text)
     except (ValueError, TypeError, AttributeError) as error:
         raise DecoupleError(
             f"{path}: damaged: {error!r}"[:300], next_step="decouple rebase --abort, which forgets that rebase"

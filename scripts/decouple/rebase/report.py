@@ -77,7 +77,7 @@ def format_json(legs: Sequence[CarriedLeg]) -> str:
         for result in leg.carried
     ]
     document = {"from": legs[0].old, "to": legs[-1].new, "patches": rows}
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(document, indent=1) + "\n"
 
 
 def format_ci_annotations(carried: Sequence[CarryResult]) -> list[str]:

@@ -117,7 +117,7 @@ def render_json(forecast: Forecast) -> str:
         }
         for column in forecast.columns
     ]
-    return json.dumps({"series": forecast.series, "releases": releases}, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps({"series": forecast.series, "releases": releases}, indent=1) + "\n"
 
 
 def render_html(forecast: Forecast) -> str:

@@ -48,6 +48,11 @@ def test_a_link_to_itself_is_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "link").read_text() == "text"
 
 
+def test_a_name_that_is_no_utf8_is_escaped(tmp_path: Path) -> None:
+    write_output(tmp_path / "report.json", json.dumps("caf\udce9", ensure_ascii=False))
+    assert json.loads((tmp_path / "report.json").read_text()) == "caf\udce9"
+
+
 def test_a_command_writes_its_report_through_a_pipe(
     pipe: tuple[Path, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,14 @@ def test_a_new_coupling_and_a_file_that_no_rule_places_are_named(project: Projec
     assert look(project).changes == ()
 
 
+def test_what_is_named_need_not_be_utf8(project: Project) -> None:
+    """The second night called the state of the first damaged."""
+    project.upstream("1.1", {"torch/caf\udce9/kernels.cu": "__global__ void f() {}\n"})
+    found = look(project)
+    assert any("\\udce9/kernels.cu: no rule places" in line for line in found.now.sources)
+    assert look(project).changes == ()
+
+
 def test_a_branch_of_a_macro_is_known_by_its_condition(project: Project) -> None:
     """Its place is none of that: a line above it is no change, and the same one a second time is."""
     look(project)

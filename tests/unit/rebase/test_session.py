@@ -660,6 +660,15 @@ def settle_second_of_three(project: Project) -> None:
     assert project.again("--continue") == 1
 
 
+def test_what_was_typed_need_not_be_utf8(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """The next step called the state damaged, and only --abort was left."""
+    conflict_in_b(project)
+    project.sources["1.1"] = project.sources["1.1"].rename(project.root.parent / "caf\udce9")
+    assert project.begin("--format=json") == 1
+    assert project.decouple("--skip", "--reason=caf\udce9") == 0
+    assert project.series == ["1.0/0001-first.patch", "1.0/0003-third.patch"]
+
+
 def test_a_restart_replays_what_was_settled(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     settle_second_of_three(project)
     capsys.readouterr()
