@@ -67,6 +67,19 @@ def write_output(path: Path, data: bytes | str) -> None:
         write_atomically(Path(os.path.realpath(path)), payload)  # of links in a circle, too: resolve() refuses those
 
 
+def check_output(path: Path) -> None:
+    """Raise OSError where :func:`write_output` could not write; for before the work."""
+    target = Path(os.path.realpath(path))
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not (is_stream(target) and target.exists()):
+            folder = next(parent for parent in target.parents if os.path.lexists(parent))
+            tempfile.TemporaryFile(dir=folder).close()  # os.access allows root all, and knows of no quota
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
 def is_stream(path: Path) -> bool:
     """Say whether ``path`` is a device or a pipe: what is written there stays."""
     return path.absolute().parts[1:2] in (("dev",), ("proc",)) or (

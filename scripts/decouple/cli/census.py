@@ -30,8 +30,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--before", action="store_true", help="only the pristine tree")
     which.add_argument("--after", action="store_true", help="fail unless the applied tree is there")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every finding")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write the report, one file for a browser")
+    parser.add_argument("--json", type=output.parse_output, metavar="FILE", help="write every finding")
+    parser.add_argument(
+        "--html", type=output.parse_output, metavar="FILE", help="write the report, one file for a browser"
+    )
     parser.add_argument("--couplings", action="store_true", help="list what needs a vendor at compile time, one a line")
     parser.add_argument(
         "--vendor",

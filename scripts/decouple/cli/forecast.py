@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.files import write_output
@@ -28,8 +27,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="RELEASE|NAME=SOURCE",
         help="only these; a SOURCE is what `check --source` takes",
     )
-    parser.add_argument("--html", type=Path, help="write the matrix as a self-contained page")
-    parser.add_argument("--json", type=Path, help="write it as JSON")
+    parser.add_argument("--html", type=output.parse_output, help="write the matrix as a self-contained page")
+    parser.add_argument("--json", type=output.parse_output, help="write it as JSON")
     parser.add_argument("--full", action="store_true", help="fetch full sources where the cache has none (large)")
     parser.add_argument("--offline", action="store_true", help="use only what is in the cache")
     parser.add_argument(

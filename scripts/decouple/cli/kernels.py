@@ -29,7 +29,7 @@ def register(subparsers: Any) -> None:
     command.add_argument(
         "library", type=Path, nargs="+", help="libtorch_cuda.so, an object, a wheel or a folder of them"
     )
-    command.add_argument("-o", "--output", type=Path, required=True)
+    command.add_argument("-o", "--output", type=output.parse_output, required=True)
     command.add_argument("--arch", action="append", help="sm_90; may be repeated (default: every one there is)")
     command.add_argument("--label", help="what this side is called (default: the file's name)")
     command.set_defaults(run=_run_dump)

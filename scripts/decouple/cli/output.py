@@ -5,7 +5,10 @@ from __future__ import annotations
 import atexit
 import sys
 import time
+from pathlib import Path
 
+from decouple.base.errors import UsageError
+from decouple.base.files import check_output
 from decouple.base.progress import Progress
 from decouple.cli.eta import Eta
 from decouple.cli.shown import escape_text, unwrap_stream
@@ -20,6 +23,19 @@ def make_listener(*, for_program: bool = False) -> Listener:
     """
     say = print_aside if for_program else lambda line: print(line, flush=True)
     return Listener(say, make_progress(), print_aside)
+
+
+def parse_output(word: str) -> Path:
+    """Return the file that an option names for an output.
+
+    Raises UsageError where it cannot be written: that is told before the work, not behind it.
+    """
+    path = Path(word)
+    try:
+        check_output(path)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", next_step="name a file that you can write") from None
+    return path
 
 
 def print_aside(line: str) -> None:

@@ -39,7 +39,7 @@ def register(subparsers: Any) -> None:
     parity.add_argument("--env", choices=["auto", "host", "rootfs", "portable"], default="auto")
     parity.add_argument("--kernels", choices=["compiled", "official"], default="compiled")
     parity.add_argument("--jobs", type=int, metavar="N", help="torches asked at once, 1 or 2")
-    parity.add_argument("--json", type=Path, metavar="FILE", help="every name of every section")
+    parity.add_argument("--json", type=output.parse_output, metavar="FILE", help="every name of every section")
     parity.add_argument("--all", action="store_true", help="every unexplained name, not the first five of each kind")
     parity.add_argument("--record", action="store_true", help="write the figures to ci/status/")
     parity.set_defaults(run=_run_parity)

@@ -44,7 +44,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--history", type=Path, metavar="CLONE", help="a clone of upstream: name the commits behind a conflict"
     )
     parser.add_argument("--format", choices=("text", "markdown", "json", "github"), default="text")
-    parser.add_argument("--output", type=Path, help="write the report to this file as well as a summary here")
+    parser.add_argument(
+        "--output", type=output.parse_output, help="write the report to this file as well as a summary here"
+    )
     parser.add_argument("--reason", default="", metavar="WORDS", help="why it is settled so, kept with the resolution")
     step = parser.add_mutually_exclusive_group()
     step.add_argument("--continue", dest="step", action="store_const", const="continue", help="the conflict is settled")

@@ -34,7 +34,9 @@ def add_reuse(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     add_pristine_options(parser)
     parser.add_argument("--names", type=Path, metavar="FILE", help="a vendor's names (TOML); 1 if one is open")
-    parser.add_argument("--header", type=Path, metavar="FILE", help="write the mapping as a C header (with --names)")
+    parser.add_argument(
+        "--header", type=output.parse_output, metavar="FILE", help="write the mapping as a C header (with --names)"
+    )
     parser.add_argument(
         "--toolkit",
         type=Path,

@@ -128,7 +128,9 @@ def _add_units(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     command.add_argument("release")
     command.add_argument("--count", type=int, metavar="N", help="an even slice of N units, touched ones first (all)")
     command.add_argument("--preprocess", action="store_true", help="preprocess all, whatever the build recorded")
-    command.add_argument("--opened", type=Path, metavar="FILE", help="write the tree's files that were opened")
+    command.add_argument(
+        "--opened", type=output.parse_output, metavar="FILE", help="write the tree's files that were opened"
+    )
     command.add_argument("--env", choices=("auto", "host", "rootfs"), default="auto", help="whose compiler")
     command.add_argument("--jobs", type=int, default=1, metavar="N", help="compilers at once (1)")
     command.add_argument("--tree", type=Path, help="the applied tree (build/<release>/src)")

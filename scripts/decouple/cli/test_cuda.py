@@ -80,7 +80,9 @@ def register(subparsers: Any) -> None:
     tests.add_argument(
         "--sides", default="", metavar="OURS/THEIRS", help="with --compare: whose known differences hold"
     )
-    tests.add_argument("--keep", type=Path, metavar="FILE", help="write the results as one file to compare with later")
+    tests.add_argument(
+        "--keep", type=output.parse_output, metavar="FILE", help="write the results as one file to compare with later"
+    )
     tests.add_argument("--outcomes", action="store_true", help="with --keep: without ledgers, a small file")
     tests.add_argument("-k", dest="words", default="", help="as pytest's -k, besides the suite's own")
     tests.add_argument(

@@ -51,9 +51,11 @@ def _add_watch(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--from-source", metavar="SOURCE", help="where the source of the series' own release comes from"
     )
-    parser.add_argument("--state", type=Path, metavar="FILE", help="what the last run came to; it is written anew")
+    parser.add_argument(
+        "--state", type=output.parse_output, metavar="FILE", help="what the last run came to; it is written anew"
+    )
     parser.add_argument("--also", type=Path, metavar="FILE", help="words, macros and rules of this tree alone (TOML)")
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write the report, as Markdown")
+    parser.add_argument("--report", type=output.parse_output, metavar="FILE", help="write the report, as Markdown")
     parser.set_defaults(run=_run_watch)
 
 

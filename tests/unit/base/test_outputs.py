@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.files import write_output
+from decouple.base.files import check_output, write_output
 from decouple.cli import main
 from tests.support.series import usual_world
 
@@ -46,6 +46,42 @@ def test_a_link_to_itself_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("link")
     write_output(tmp_path / "link", "text")
     assert (tmp_path / "link").read_text() == "text"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "census 2.6 --json",
+        "census 2.6 --html",
+        "forecast 2.6 --json",
+        "forecast 2.6 --html",
+        "kernels dump LIBRARY -o",
+        "parity 2.6 --json",
+        "rebase 2.7 --output",
+        "stages units 2.6 --opened",
+        "stages reuse 2.6 --header",
+        "test-cuda 2.6 --keep",
+        "upstream watch --report",
+        "upstream watch --state",
+    ],
+)
+def test_one_that_cannot_be_written_is_told_before_the_work(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(usual_world(tmp_path / "world").project))
+    (tmp_path / "file").touch()
+    for path, why in ((tmp_path / "file/report", "Not a directory"), (tmp_path, "Is a directory")):
+        assert main([*line.split(), str(path)]) == 2
+        assert capsys.readouterr().err.startswith(f"decouple: {path}: {why}\n")
+
+
+def test_one_that_can_be_written_is_not_touched_before(pipe: tuple[Path, int], tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("text")
+    (tmp_path / "link").symlink_to("old")
+    before = sorted(tmp_path.iterdir())
+    for path in (tmp_path / "old", tmp_path / "link", tmp_path / "new/folder/file", pipe[0], Path("/dev/stdout")):
+        check_output(path)
+    assert sorted(tmp_path.iterdir()) == before and (tmp_path / "old").read_text() == "text"
 
 
 def test_a_name_that_is_no_utf8_is_escaped(tmp_path: Path) -> None:

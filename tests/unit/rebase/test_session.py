@@ -756,7 +756,7 @@ def test_a_report_that_cannot_be_written_ends_the_call_before_a_series_is(
     """The same command with a good name said that the series exists."""
     conflict_in_b(project)
     folder, report = f"--output={tmp_path}", f"--output={tmp_path / 'report.md'}"
-    assert project.begin("--format=markdown", folder) == 1
+    assert project.begin("--format=markdown", folder) == 2
     said = capsys.readouterr()
     assert f"{tmp_path}: Is a directory" in said.err
     assert f"{tmp_path}:" not in said.out, "no summary of a report that is not there"
@@ -764,7 +764,7 @@ def test_a_report_that_cannot_be_written_ends_the_call_before_a_series_is(
     assert "stopped at 1.0/0002-second.patch" in capsys.readouterr().out
     project.git("checkout", "--theirs", "b")
     project.git("add", "b")
-    assert project.decouple("--continue", folder) == 1
+    assert project.decouple("--continue", folder) == 2
     assert project.series == []
     assert project.decouple("--continue", report) == 0, "what was settled is kept"
     assert project.series == ["1.0/0001-first.patch", "1.1/0002-second.patch", "1.0/0003-third.patch"]
