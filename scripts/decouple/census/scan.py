@@ -5,6 +5,7 @@ Two processes do it.
 
 from __future__ import annotations
 
+import errno
 import gc
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -26,6 +27,7 @@ from decouple.syntax.preprocessor import CPP_SUFFIXES
 _SKIPPED = ("__pycache__", "node_modules")
 _BUILD = "build"
 """The build folder at the root of a tree; others of that name are upstream's, such as ``tools/build``."""
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 CHUNK = 120  # files per task: small enough that both processes end together
 _LEFT = "the rules move it, and it stands here"
 
@@ -73,8 +75,8 @@ def scan_tree(
 ) -> Census:
     """Find, classify and judge every coupling of the tree.
 
-    ``files`` limits it to some (for tests and measuring). Raises DecoupleError when the tree is empty; files that
-    cannot be read are no sources and are passed over.
+    ``files`` limits it to some (for tests and measuring). Raises DecoupleError when the tree is empty, or a file of it
+    cannot be read.
     """
     paths = [
         path for path in (files if files is not None else list_tree_files(context.tree)) if _is_in_scope(path, context)
@@ -130,11 +132,7 @@ class _ChunkScanner:
             kind = _find_scanner(path)
             if kind is None:
                 continue
-            try:
-                with open(f"{root}{path}", "rb", buffering=0) as file:  # noqa: PTH123 - a Path for each file costs more
-                    data = file.read()
-            except OSError:
-                continue
+            data = _read_file(f"{root}{path}")
             if kind == "python":  # not every binding has a word of the vendor's in it
                 wanted = python.may_access_binding(data, self._taxonomy)
             else:
@@ -152,6 +150,22 @@ class _ChunkScanner:
                 if path.endswith(".py") and python.may_access_binding(data, self._taxonomy):
                     findings += python.scan_python(path, text, self._taxonomy)
         return findings
+
+
+def _read_file(path: str) -> bytes:
+    """Read a file of the tree; b"" where git lists one that is gone, or a link to none.
+
+    Raises DecoupleError for one that is there and cannot be read: the count would be too low.
+    """
+    try:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a Path for each file costs more
+            return file.read()
+    except OSError as error:
+        if error.errno in _GONE:
+            return b""
+        raise DecoupleError(
+            f"{path}: {error.strerror}", next_step="make it readable, or delete it: the census counts every file"
+        ) from None
 
 
 _worker: _ChunkScanner | None = None

@@ -128,6 +128,18 @@ def test_ids_outlive_lines_that_move(census: Census, tmp_path: Path) -> None:
     assert after.line == before.line + 2 and after.id == before.id
 
 
+def test_a_file_that_cannot_be_read_ends_the_count(tmp_path: Path) -> None:
+    """It was passed over, and a count without it looked whole. One that is not there is no file."""
+    tree = planted.tree(tmp_path / "pytorch")
+    context = make_context(tree, rule_files.load_rules(), {})
+    words = taxonomies.load_taxonomy(taxonomies.DATA["cuda"], undefined=())
+    (tree / "link.cpp").symlink_to("nowhere")
+    assert scan_tree(context, words, files=["gone.cpp", "link.cpp"]).findings == ()
+    too_long = f"{'a' * 300}.cpp"
+    with pytest.raises(DecoupleError, match=r"a\.cpp: File name too long"):
+        scan_tree(context, words, files=[too_long])
+
+
 def test_two_processes_find_what_one_finds(census: Census, tmp_path: Path) -> None:
     tree = planted.tree(tmp_path / "again")
     for number in range(300):  # more than one task's worth of files
