@@ -71,7 +71,7 @@ def _run_status(arguments: argparse.Namespace) -> int:
         f"{quoted} upstream lines quoted as context"
     )
     if not state.applied:
-        print(f"tree: none at {state.tree}; `decouple apply {state.release}` makes it")
+        print(f"tree: none at {state.tree}; `{state.next_step}` makes it")
         return CHECK_FAILED
     print(f"tree: {state.tree} on {state.base[:12]}; overlay {state.overlay}")
     for title in state.commits:
@@ -80,4 +80,6 @@ def _run_status(arguments: argparse.Namespace) -> int:
         print(f"  uncommitted edit: {path}")
     for note in state.notes:
         print(f"  {note}")
+    if state.next_step:
+        print(f"  next: {state.next_step}")
     return OK if state.is_clean else CHECK_FAILED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from msgspec import Struct
@@ -10,6 +11,9 @@ from decouple.base.checkout import Checkout
 from decouple.patch import series_file
 from decouple.patch.parse import Patch
 from decouple.stack.engine import Stack
+
+EDITED = "edited in the tree"
+"""The state of a patch whose commit is another one now."""
 
 
 class PatchSize(Struct, frozen=True):
@@ -66,6 +70,18 @@ class StackStatus(Struct, frozen=True):
     edited: tuple[str, ...] = ()
     """Files with uncommitted edits."""
     notes: tuple[str, ...] = ()
+    source: str = "auto"
+    """Where the tree's source came from, as ``apply`` was told."""
+
+    @property
+    def next_step(self) -> str:
+        """Return the command that makes tree, series and patches agree; "" where they do."""
+        if self.is_clean:
+            return ""
+        if self.commits or self.edited or any(patch.state == EDITED for patch in self.patches):
+            return shlex.join(["decouple", "refresh", self.release])
+        of_source = [] if self.source == "auto" else ["--source", self.source]
+        return shlex.join(["decouple", "apply", self.release, *of_source])
 
     @property
     def is_clean(self) -> bool:
@@ -99,7 +115,7 @@ def read_status(project: Path, release: str) -> StackStatus:
             if record is None:
                 word = "unapplied"
             elif record.commit not in here:
-                word = "edited in the tree"
+                word = EDITED
             elif record.sha256 != patch.sha256:
                 word = "changed on disk"
             else:
@@ -114,5 +130,6 @@ def read_status(project: Path, release: str) -> StackStatus:
             fresh = stack.write_overlay(state, patches, places.series.read_bytes()) if not gone else None
             overlay = "laid" if fresh == state.overlay else "out of date"
         return StackStatus(
-            release, places.tree, True, state.base, tuple(rows), overlay, strange, edited, tuple(notes)
+            release, places.tree, True, state.base, tuple(rows), overlay, strange, edited, tuple(notes),
+            state.source.get("source", "auto"),
         )  # fmt: skip

@@ -242,6 +242,19 @@ def test_status_tells_what_disagrees(world: World) -> None:
     assert found.edited == ("README.md",)
     assert [patch.state for patch in found.patches] == ["applied", "applied", "changed on disk"]
     assert found.overlay == "out of date"
+    assert found.next_step == "decouple refresh 2.6", "it takes the edit"
+
+
+def test_status_names_the_command_that_mends_it(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "2.6"]) == 1
+    assert "next: decouple apply 2.6\n" in capsys.readouterr().out
+    assert main(["push", "2.6", "-a"]) == main(["status", "2.6"]) == 0
+    assert "next:" not in capsys.readouterr().out
+    (world.project / "third_device/torch_cuda/more.py").write_text("")
+    state = world.source / ".git/decouple/state.json"
+    state.write_text(state.read_text().replace('"source": {}', '"source": {"source": "local:/my tree"}'))
+    assert main(["status", "2.6"]) == 1
+    assert "overlay out of date\n  next: decouple apply 2.6 --source 'local:/my tree'\n" in capsys.readouterr().out
 
 
 def test_the_command_line(world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
