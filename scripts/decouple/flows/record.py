@@ -38,6 +38,7 @@ from decouple.upstream.named_sources import open_named_source
 from decouple.upstream.readers import OpenedSource
 
 _FINE = {"clean", "offset"}
+_PRISTINE, _DEBIAN = "pristine", "debian"
 
 
 class RecordRequest(ReleaseRequest, frozen=True):
@@ -97,10 +98,14 @@ def record_series(request: RecordRequest) -> RecordResult:
     if _is_configured(project, release, series):
         better = {Level.FULL: Level.CONFIGURED}
         proven = {name: (better.get(level, level), why) for name, (level, why) in proven.items()}
+    named = {_PRISTINE, *([_DEBIAN] if manifest.find_source(_DEBIAN) else [])}
     status.update_status(
         path,
         series=status.SeriesSection(len(series), digest, *listed.made_on),
-        applies={name: _count_verdicts(what, name, applies) for name, what in sources.items()},
+        applies=lambda known: {
+            **dict.fromkeys(known.applies.keys() - named),  # of a source that left the manifest nobody records again
+            **{name: _count_verdicts(what, name, applies) for name, what in sources.items()},
+        },
         proven=lambda known: _keep_stronger(known, digest, _make_rows(series, proven), refuted),
     )
     if census:
@@ -183,10 +188,10 @@ def _open_sources(
         request.offline,
     )
     opened, under = open_named_source(project, release, request.source, wanted, offline=offline)
-    found = [(opened.described if opened.partial else "pristine", opened, under)]
-    if request.source == "auto" and manifest.find_source("debian"):
+    found = [(opened.described if opened.partial else _PRISTINE, opened, under)]
+    if request.source == "auto" and manifest.find_source(_DEBIAN):
         found.append(
-            ("debian", *open_named_source(project, release, "auto", wanted, offline=offline, debian_patches=True))
+            (_DEBIAN, *open_named_source(project, release, "auto", wanted, offline=offline, debian_patches=True))
         )
     return found
 

@@ -385,8 +385,8 @@ def parse_status(document: Mapping[str, Any], path: Path = Path("status")) -> Re
 def update_status(path: Path, **sections: Any) -> None:
     """Replace the named sections (fields of :class:`ReleaseStatus`); the others stay.
 
-    Of a section of `LABELLED` only the given labels are replaced. A section may be a function that makes it of what
-    the file says, called while nobody else writes. Raises DecoupleError.
+    Of a section of `LABELLED` only the given labels are replaced, and one that is None goes. A section may be a
+    function that makes it of what the file says, called while nobody else writes. Raises DecoupleError.
     """
     if strange := sections.keys() - set(ReleaseStatus.__struct_fields__):
         raise TypeError(f"a status has no section {min(strange)!r}")
@@ -394,7 +394,11 @@ def update_status(path: Path, **sections: Any) -> None:
         before = _read_document(path)
         known = parse_status(before, path)
         given = _make_plain({name: made(known) if callable(made) else made for name, made in sections.items()})
-        beside = {name: {**before.get(name, {}), **made} for name, made in given.items() if name in LABELLED}
+        beside = {
+            name: {label: value for label, value in {**before.get(name, {}), **made}.items() if value is not None}
+            for name, made in given.items()
+            if name in LABELLED
+        }
         document = {**before, **given, **beside}
         if marks := _mark_records(document, given):
             document["recorded"] = marks

@@ -12,6 +12,7 @@ from decouple.cli import main
 from decouple.release import status
 from decouple.release.manifest_toml import render_manifest
 from decouple.series.digest import compute_series_digest
+from decouple.upstream.providers.git import GitSource
 from tests.support import releases
 from tests.support.series import World, git
 from tests.support.server import FaultyServer, http_server  # noqa: F401 - a fixture
@@ -51,6 +52,16 @@ def test_a_record_of_one_tree_keeps_what_is_known_of_debians(world: World) -> No
     assert {name: found.clean for name, found in before.items()} == {"pristine": 1, "debian": 1}
     after = record(world, "--source", f"local:{source}")
     assert after == {**before, "pristine": status.AppliesSection(f"folder {source}", 1)}
+
+
+def test_a_tree_whose_source_left_the_manifest_goes(world: World) -> None:
+    """Its row stayed for ever, older than every series to come."""
+    record(world)
+    without = releases.manifest(GitSource("https://example.org/pytorch.git"))
+    (world.project / "series/2.6.toml").write_text(render_manifest(without), encoding="utf-8")
+    assert list(record(world, "--source", f"local:{world.project.parent / 'source'}")) == ["pristine"]
+    marks = status.read_status(status.locate_status(world.project, "2.6")).recorded
+    assert "applies/debian" not in marks and "applies/pristine" in marks
 
 
 def test_each_tree_has_the_day_and_the_series_with_which_it_was_looked_at(world: World) -> None:
