@@ -67,7 +67,7 @@ class AppliedSeries(MoveResult, frozen=True):
     """Report what moved, and what a carried series is worth on the tree that it made."""
 
     verdict: SeriesVerdict | None = None
-    """None for a series of the checkout's own, and where it was not carried and no patch moved."""
+    """None for a series that was not carried."""
 
 
 def apply_series(request: ApplyRequest, listener: Listener = QUIET) -> AppliedSeries:
@@ -116,7 +116,7 @@ def _carry_and_apply(request: ApplyRequest, listener: Listener) -> AppliedSeries
             before = {path: path.read_bytes() for path in bodies if path.is_file() and not path.is_symlink()}
             written = _carry_series(request, listener)
             try:
-                return _apply_patches(request, listener, carried=True)
+                return _apply_patches(request, listener)
             except BaseException:
                 restore_files(written, before)
                 raise
@@ -139,8 +139,8 @@ def _carry_series(request: ApplyRequest, listener: Listener) -> tuple[Path, ...]
     return carry_series(request, request.command, listener)
 
 
-def _apply_patches(request: ApplyRequest, listener: Listener, *, carried: bool = False) -> AppliedSeries:
-    """Bring the tree to the series, which was ``carried`` just now or is there."""
+def _apply_patches(request: ApplyRequest, listener: Listener) -> AppliedSeries:
+    """Bring the tree to the series, which is there."""
     places = Checkout(request.project).find_series(request.release)
     made = _make_tree(places, request, listener)
     with Stack.open(places) as stack:
@@ -155,27 +155,27 @@ def _apply_patches(request: ApplyRequest, listener: Listener, *, carried: bool =
             else:
                 listener.say(f"source: unchanged, base {start.base[:12]}")
         moved = _finish_tree(stack, start, listener)
-    return AppliedSeries(
-        **structs.asdict(moved), verdict=_judge_carried(request, listener, unseen=carried or bool(moved.pushed))
-    )
+        head = stack.state.head
+    return AppliedSeries(**structs.asdict(moved), verdict=_judge_carried(request, head, listener))
 
 
-def _judge_carried(request: ApplyRequest, listener: Listener, *, unseen: bool) -> SeriesVerdict | None:
+def _judge_carried(request: ApplyRequest, head: str, listener: Listener) -> SeriesVerdict | None:
     """Judge what a series that was carried is worth, once its patches are on the tree.
 
-    None for another, and unless it is ``unseen``: moved or carried just now. A run that was ended while it judged
-    leaves the tree, so nothing moves in the next.
+    ``head`` is the tree's commit. None for a series that was not carried.
     """
     made_on, _ = series_file.read_series(Checkout(request.project).locate_series(request.release)).made_on
-    if made_on is None or not unseen:
+    if made_on is None:
         return None
     from decouple.flows.verdict import (  # here: a release with a series of its own does not pay for it
         JudgeRequest,
-        judge_series,
+        judge_once,
     )
 
-    verdict = judge_series(
-        JudgeRequest(request.project, request.release, request.source, request.offline, also=request.also), listener
+    verdict = judge_once(
+        JudgeRequest(request.project, request.release, request.source, request.offline, also=request.also),
+        head,
+        listener,
     )
     for line in verdict.format_lines(request.release):
         listener.say(line)

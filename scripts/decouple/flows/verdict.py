@@ -10,14 +10,19 @@ Asks lint, stage 2's lists, and what still needs CUDA or another vendor.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import os
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from msgspec import Struct, structs
+from msgspec import Struct, structs, to_builtins
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
+from decouple.base.files import write_atomically
+from decouple.base.untrusted_input import read_json
 from decouple.census import additions
 from decouple.flows import pristine_tree
 from decouple.flows.census import CensusRequest, take_census
@@ -96,6 +101,47 @@ def judge_series(request: JudgeRequest, listener: Listener = QUIET) -> SeriesVer
     tree = pristine_tree.fetch_tree(request, listener)
     verdict = judge_trees(project, release, tree, Checkout(project).locate_tree(release), request.also, listener)
     return structs.replace(verdict, faults=faults)
+
+
+class _KeptVerdict(Struct, frozen=True):
+    key: str
+    verdict: SeriesVerdict
+
+
+def judge_once(request: JudgeRequest, head: str, listener: Listener = QUIET) -> SeriesVerdict:
+    """Judge as `judge_series` does; where nothing changed since, repeat what was found.
+
+    ``head`` is the commit of the applied tree. The verdict lies beside that tree, unless a check was not asked: what
+    prevented it may be mended. Raises DecoupleError as `judge_series`, OSError.
+    """
+    path = Checkout(request.project).locate_build(request.release) / "verdict.json"
+    key = _compute_key(request, head)
+    with contextlib.suppress(OSError, DecoupleError):
+        kept = read_json(path, _KeptVerdict, mend="")
+        if kept.key == key:
+            listener.say("verdict: of an earlier run, nothing changed since")
+            return kept.verdict
+    verdict = judge_series(request, listener)
+    if verdict.count_found().keys() == set(CHECKS):
+        write_atomically(path, json.dumps(to_builtins(_KeptVerdict(key, verdict)), indent=1) + "\n")
+    return verdict
+
+
+def _compute_key(request: JudgeRequest, head: str) -> str:
+    """Return the digest of what a verdict depends on.
+
+    Beside the tree those are the series, recipes and patches that it is compared with, what ``also`` says, and the
+    rules and code that judge.
+    """
+    checkout = Checkout(request.project)
+    digest = hashlib.sha256(head.encode())
+    for folder in (checkout.root / "series", checkout.patches, Path(__file__).parents[1]):
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and path.suffix != ".pyc":
+                digest.update(os.fsencode(path) + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    if request.also:
+        digest.update(b"\0" + request.also.read_bytes())
+    return digest.hexdigest()
 
 
 def judge_trees(

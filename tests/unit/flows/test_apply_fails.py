@@ -131,6 +131,30 @@ def test_a_run_that_is_ended_while_it_judges_leaves_the_verdict_to_the_next(
     assert "verdict: lint clean" in capsys.readouterr().out
 
 
+def test_a_verdict_that_is_not_clean_is_repeated_until_something_changes(
+    carried: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second `apply` moved nothing, said nothing and ended with 0."""
+    command = ["apply", "acme", f"--source={carried.sources['1.1']}"]
+    assert main(command) == 0
+    body = carried.root / "patches/acme/0002-second.patch"
+    whole = body.read_text()
+    body.write_text(whole.replace("Decouple-Id: second\n", ""))
+    assert main(command) == 1
+    with monkeypatch.context() as again:
+        again.setattr(verdict, "judge_series", killed)  # which costs a minute on PyTorch
+        capsys.readouterr()
+        assert main(command) == 1
+        assert "missing-field" in capsys.readouterr().out
+        (carried.root / "series/recipes").mkdir()
+        (carried.root / "series/recipes/second.toml").touch()
+        with pytest.raises(Killed):
+            main(command)
+    body.write_text(whole)
+    (carried.root / "series/recipes/second.toml").unlink()
+    assert main(command) == 0
+
+
 def test_a_failed_run_takes_no_file_of_another_back(carried: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     notes, older = carried.root / "patches/acme/notes", carried.root / "patches/acme/0001-first.patch"
     carried.write("patches/acme/0001-first.patch", "an older one\n")
