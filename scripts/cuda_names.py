@@ -2,7 +2,7 @@
 
 Those that it lacks have the reasons.
 
-python scripts/cuda_names.py --torch PYTHON [--check]    # writes docs/backends.md
+    python scripts/cuda_names.py --torch PYTHON [--check]    # writes docs/backends.md
 
 ``decouple new-device sim`` makes torch_sim, and prints how PYTHON gets it.
 """
@@ -63,7 +63,7 @@ def format_table(version: str, told: Mapping[str, str | None]) -> str:
 
 def main() -> int:
     """Write the table, or with --check tell whether it is out of date."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--torch", type=Path, required=True, metavar="PYTHON", help="an interpreter with torch_sim")
     parser.add_argument("--check", action="store_true", help="change nothing; 1 if the page is out of date")
     arguments = parser.parse_args()

@@ -81,7 +81,7 @@ def compile_unit(built: Stage2Commands, unit: TranslationUnit, flags: list[str])
 
 
 if __name__ == "__main__":
-    if "--release" in sys.argv:
+    if {"--release", "-h", "--help"} & {word.partition("=")[0] for word in sys.argv}:
         run_bench(__doc__, measure_lists, release=str, env="auto", python="", cuda="", core="", files=8)
     else:
         print("archs: name a build whose stage 2 is compiled: --release 2.6 --env …; nothing measured")

@@ -88,7 +88,23 @@ def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
         importlib.import_module(f"decouple.cli.{module}").register(subparsers)
     for verb_parser in set(subparsers.choices.values()):
         _add_verbose(verb_parser)
+    for name, verb_parser in subparsers.choices.items():
+        _describe(verb_parser, VERBS[name][1])
     return top
+
+
+def _describe(parser: argparse.ArgumentParser, text: str) -> None:
+    """Give a verb, those below it and ``release`` a help text where they have none.
+
+    ``text`` is what the menu says of the verb.
+    """
+    parser.description = parser.description or f"{text[0].upper()}{text[1:]}."
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action._choices_actions:
+                _describe(action.choices[below.dest], below.help or below.dest)
+        elif action.dest == "release" and not action.option_strings:
+            action.help = action.help or "for example 2.6"
 
 
 _SHOW: dict[str, object] = {

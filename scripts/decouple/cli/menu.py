@@ -42,7 +42,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "smoke": ("build", "stage 2's runtime part against a stock core: a quick check"),
     "shell": ("build", "a shell in the build environment"),
     "clean": ("build", "delete what building left (not dist/, nor results of test-cuda)"),
-    "repack": ("repack", "other wheels of a wheel, nothing compiled: split, thin, pair, variants, core-half"),
+    "repack": ("repack", "other wheels out of a wheel, nothing compiled: split, thin, pair, variants, core-half"),
     "verify": ("verify", "ELF audit, imports and parity of the wheels in dist/<release>/; or one wheel's origin"),
     "parity": ("parity", "a torch against the official wheel: settings, operators, API, files, symbols, with reasons"),
     "try": ("tryout", "use a torch as others will: wheels on a bare system, CUDA extensions, what patches promise"),

@@ -29,7 +29,9 @@ def register(subparsers: Any) -> None:
     parser.add_argument("--out", type=Path, help="where both halves go (default: split/ beside the wheel)")
     parser.set_defaults(run=_run_split)
 
-    thinned = verbs.add_parser("thin", help="of a torch_cuda wheel for many GPUs one for some: a fraction of its size")
+    thinned = verbs.add_parser(
+        "thin", help="a torch_cuda wheel for some GPUs out of one for many: a fraction of its size"
+    )
     thinned.add_argument("wheel", type=Path, help="a whole torch_cuda or torch_hip wheel for several GPUs")
     thinned.add_argument("--arch", required=True, help="those that it is to be for, e.g. 9.0, '8.0;8.6' or gfx90a")
     thinned.add_argument("--out", type=Path, help="where it goes (default: beside the wheel)")
@@ -41,7 +43,7 @@ def register(subparsers: Any) -> None:
     paired.add_argument("--out", type=Path, help="where both go (default: beside the bindings)")
     paired.set_defaults(run=_run_pair)
 
-    labelled = verbs.add_parser("variants", help="those among which uv chooses by driver and GPU (PEP 825)")
+    labelled = verbs.add_parser("variants", help="wheels among which uv chooses by driver and GPU (PEP 825)")
     labelled.add_argument("wheel", type=Path, nargs="+", help="torch_cuda wheels for one core, best what `split` wrote")
     labelled.add_argument("--out", type=Path, help="where they go (default: variants/ beside the first)")
     labelled.set_defaults(run=_run_variants)

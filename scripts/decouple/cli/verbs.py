@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from decouple.cli.menu import VERBS
-
 
 def add_verb(
     subparsers: argparse._SubParsersAction[argparse.ArgumentParser],
@@ -15,9 +13,11 @@ def add_verb(
     arguments: str = "",
 ) -> argparse.ArgumentParser:
     """Add a verb that takes a release and ``arguments``."""
-    text = VERBS[name][1]
-    parser = subparsers.add_parser(name, description=text[0].upper() + text[1:] + ".")
+    parser = subparsers.add_parser(name)
     metavar = f"[RELEASE] {arguments}".strip()
-    parser.add_argument("words", nargs="*", metavar=metavar, help="the release, e.g. 2.6, then what the verb acts on")
+    text = "the release, for example 2.6 (default: the one of the current folder, else the only one)"
+    if arguments:
+        text += "; then what the verb acts on"
+    parser.add_argument("words", nargs="*", metavar=metavar, help=text)
     parser.set_defaults(run=run, rest="words")
     return parser

@@ -7,7 +7,7 @@ import importlib
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -39,6 +39,23 @@ def test_help_of_a_verb_has_its_own_options_and_not_the_other_verbs(
         main([verb, "--help"])
     said = capsys.readouterr().out
     assert re.search(r"^\s+-h, --help\s+\S", said, re.M) and "every day:" not in said
+
+
+def walk_commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """The parser, and those of the verbs below it."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from walk_commands(below)
+
+
+def test_help_of_a_command_begins_with_what_it_does_and_says_what_release_means() -> None:
+    """`decouple build --help` was a list of options, and told nothing of `release`."""
+    commands = list(walk_commands(build_parser()))
+    assert len(commands) > len(VERBS) + 20
+    assert [one.prog for one in commands if not (one.description or "").endswith(".")] == []
+    assert [one.prog for one in commands for a in one._actions if a.dest in ("release", "words") and not a.help] == []
 
 
 def test_a_verb_that_there_is_not_suggests_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
