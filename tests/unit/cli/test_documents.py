@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import itertools
+import os
 import re
 import subprocess
 import sys
@@ -18,11 +19,16 @@ from decouple.build import root_description
 from decouple.cli import build_parser
 from decouple.upstream.manifests import load_release
 from decouple.upstream.providers.debian import DebianSource
+from simcuda.cli import build_parser as simcuda_parser
 
 PROJECT = find_project()
-PAGES = sorted(
-    path for places in ("*.md", "docs/*.md", "*/README.md", "scripts/*/README.md") for path in PROJECT.glob(places)
-)
+PLACES = ("*.md", "docs/*.md", ".github/**/*.md", "[!.]*/README.md", "scripts/*/README.md")
+PAGES = sorted(path for places in PLACES for path in PROJECT.glob(places))
+HISTORY = PROJECT / "CHANGELOG.md"
+"""It names what is no more."""
+PACKAGE = PROJECT / "scripts/decouple"
+INCLUDED = PROJECT / "third_device/layer/include"
+"""The layer's headers are `third_device/NAME.h` to whoever includes them."""
 
 
 #: What stands before a command: the mark of code in a line, or a line's begin with or without a prompt.
@@ -122,6 +128,74 @@ def test_every_file_that_is_linked_or_run_exists(page: Path) -> None:
     run = [PROJECT / name for name in re.findall(r"\bpython3? ((?:scripts|third_device|ci|tests)/[\w./-]+)", text)]
     tests = [PROJECT / name for name in re.findall(r"\btests/[\w/]+(?:\.py)?", text)]
     assert [str(path) for path in (*linked, *run, *tests) if not path.exists()] == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != HISTORY], ids=page_id)
+def test_every_path_that_is_named_exists(page: Path) -> None:
+    """One below a folder of the checkout, or a file of a package of ``scripts/decouple``."""
+    named = re.findall(r"`([a-z][\w.-]*(?:/[\w.-]+)+)(?:::\w+)?/?`", page.read_text(encoding="utf-8"))
+    roots = {"scripts", "third_device", "ci", "docs", "series", "patches", "tests"}
+    kept = [name for name in named if name.split("/")[0] in roots or (PACKAGE / name.split("/")[0]).is_dir()]
+    files = [name for name in kept if Path(name).suffix in (".py", ".toml", ".h", ".md") and not MADE_UP.search(name)]
+    places = (PROJECT, PACKAGE, INCLUDED)
+    assert [name for name in files if not any((place / name).exists() for place in places)] == []
+
+
+MADE_UP = re.compile("NAME|NNNN|ID|acme")
+"""In a path: what the reader puts there."""
+
+
+@functools.cache
+def list_variables() -> frozenset[str]:
+    """What in the code may be the name of a variable of the environment."""
+    command = ["git", "grep", "-hIoE", "[A-Z][A-Z0-9]*(_[A-Z0-9]+)+", "--", ":!*.md"]
+    return frozenset(subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout.split())
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != HISTORY], ids=page_id)
+def test_every_variable_of_ours_that_is_named_is_in_the_code(page: Path) -> None:
+    ours = r"\b(?:DECOUPLE|SIMCUDA|TORCH_CUDA|TORCH_DEVICE|WRAPPED_CMAKE|THIRD_DEVICE)(?:_[A-Z0-9]+)+\b"
+    assert set(re.findall(ours, page.read_text(encoding="utf-8"))) - list_variables() == set()
+
+
+@functools.cache
+def read_help(script: str) -> str:
+    """What a script of the checkout says of itself."""
+    command = [sys.executable, str(PROJECT / script), "--help"]
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PROJECT / "scripts"), str(PROJECT)])}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=paths).stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_every_option_of_a_script_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    ran = re.findall(r"\bpython3? ((?:scripts|third_device|ci|tests)/[\w./-]+)([^`\n#;&|]*)", text)
+    options = [(script, word) for script, words in ran for word in re.findall(r"--[a-z-]+", words) if word != "--help"]
+    assert [one for one in options if not re.search(rf"{one[1]}\b", read_help(one[0]))] == []
+
+
+def find_lost_of_simcuda(words: list[str]) -> Iterator[str]:
+    """The options that a part of ``simcuda`` does not have, up to the command that it runs."""
+    (parts,) = (one for one in simcuda_parser()._actions if isinstance(one, argparse._SubParsersAction))
+    known = parts.choices[words[0]]._option_string_actions
+    left = iter(words[1:])
+    for word in itertools.takewhile(lambda word: word.startswith("-"), left):
+        name, _, value = word.partition("=")
+        if name not in known:
+            yield f"{words[0]} {name}"
+        elif known[name].nargs != 0 and not value:
+            next(left, None)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_every_option_of_the_simulated_device_exists(page: Path) -> None:
+    ran = re.findall(r"\bsimcuda ((?:build|run|unset|doubt|record)\b[^`\n#;&|]*)", page.read_text(encoding="utf-8"))
+    assert [lost for words in ran for lost in find_lost_of_simcuda(words.split())] == []
+
+
+def test_a_lost_option_of_the_simulated_device_is_seen_before_the_command_that_runs() -> None:
+    typed = ["run", "--devices", "4", "--memry=1G", "python", "train.py", "--epochs", "3"]
+    assert list(find_lost_of_simcuda(typed)) == ["run --memry"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
