@@ -1,9 +1,9 @@
-"""The sessions of this project: ``nox -l`` lists them.
+"""Sessions: each runs ``decouple VERB``, or checks and tests this project.
 
-Each session hands its arguments to the ``decouple`` command.
+Plain ``nox`` runs those with a star. Arguments after ``--`` go to the command (``nox -s apply-2.6 -- --source git``) or
+to pytest (``nox -s tests -- -k push``).
 
 Sessions named after a release exist for every series in ``series/``; a new series file is all it takes to get them.
-Arguments after ``--`` go to the command: ``nox -s apply-2.6 -- --source git``.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ for _release in RELEASES:
     )
     define_session(
         f"smoke-hip-{_release}",
-        "the same of torch_hip: the relocated sources, hipified, by Debian's ROCm for gfx90a (needs no GPU)",
+        "smoke of torch_hip: the relocated sources, hipified, by Debian's ROCm for gfx90a (needs no GPU)",
         ["smoke", _release, "--toolkit", "rocm"],
     )
 # Of releases without a series only the session that is asked for exists, and one line of the menu says which there are.
