@@ -15,6 +15,7 @@ from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.flows.wheels import WheelsRequest, choose_wheels, fetch_wheels, find_active_python
+from decouple.release.projects import LIBRARIES
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -75,7 +76,10 @@ def _run_wheels(arguments: argparse.Namespace) -> int:
     wheels = fetch_wheels(request, choice, listener)
     if not request.into:
         files = [str(wheel.path) for wheel in wheels]
-        # pip leaves another build of the same version; the second command brings what they need
-        commands = [["pip", "install", "--force-reinstall", "--no-deps"], ["pip", "install"]]
-        print(f"install them with: {' && '.join(shlex.join([*command, *files]) for command in commands)}")
+        apart = [str(wheel.path) for wheel in wheels if wheel.name == LIBRARIES]
+        # pip leaves another build of the same version, and deletes with a whole torch-cuda what the libraries' wheel
+        # has put in its place, if that comes first; the last command brings what they need
+        anew = [[file for file in files if file not in apart], apart]
+        commands = [["pip", "install", "--force-reinstall", "--no-deps", *some] for some in anew if some]
+        print(f"install them with: {' && '.join(map(shlex.join, [*commands, ['pip', 'install', *files]]))}")
     return OK

@@ -9,7 +9,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -26,6 +26,7 @@ from decouple.index.remote import STATEMENT_BOUND, Index
 from decouple.index.site import STATEMENT
 from decouple.index.wheel import Wheel
 from decouple.release.manifest import RemoteFile
+from decouple.release.projects import BACKENDS, name_libraries
 from decouple.upstream.download import Downloader
 
 _LIST_RECORDS = """
@@ -36,10 +37,11 @@ for name in sys.argv[1:]:
         wheel = metadata.distribution(name)
     except metadata.PackageNotFoundError:
         continue
-    found[name] = wheel.version, wheel.read_text("RECORD") or ""
+    gone = any(file.hash and not file.locate().exists() for file in wheel.files or ())
+    found[name] = wheel.version, wheel.read_text("RECORD") or "", gone
 print(json.dumps(found))
 """
-"""Run by somebody's Python: projects -> version and ``RECORD`` of those that are installed."""
+"""Run by somebody's Python: projects -> version, ``RECORD``, and whether a file of it is gone."""
 
 NAME_PYTHON = "name an interpreter: --into PATH/bin/python"
 
@@ -177,15 +179,20 @@ def install_wheels(wheels: Sequence[Wheel], python: Path) -> None:
     DecoupleError.
 
     A wheel whose version is installed with other files is installed over it, which pip alone leaves: an earlier build
-    of the same version, or PyTorch's own.
+    of the same version, or PyTorch's own. So is one of which pip deleted files with the wheel that had them before: of
+    torch-cuda in one wheel and in two (`decouple repack split`), each way.
 
     NVIDIA's wheels for two CUDAs write the same files (cuDNN, NCCL): where those of another are installed too, the ones
     that the wheels ask for are installed again, so that the files are theirs.
     """
     pip = [*OWN, "-m", "pip", "--python", str(python)]
-    for stale in sorted(_select_stale(wheels, python), key=lambda one: one.name):  # the core first
-        _run_pip([*pip, "install", "--force-reinstall", "--no-deps", str(stale.path)], wheels, python)
+    _reinstall_stale(pip, wheels, python)
     _run_pip([*pip, "install", *(str(wheel.path) for wheel in wheels)], wheels, python)
+    names = {wheel.name for wheel in wheels}
+    halves = {name_libraries(name) for name in names & BACKENDS.keys()} - names
+    if left := halves & _read_installed(halves, wheels, python).keys():  # of a torch-cuda in two wheels
+        _run_pip([*pip, "uninstall", "--yes", *sorted(left)], wheels, python)
+    _reinstall_stale(pip, wheels, python)
     if own := {wheel.manifest.cuda.partition(".")[0] for wheel in wheels if wheel.manifest.cuda}:
         listed = _run_pip([*pip, "list", "--format=json"], wheels, python, stdout=subprocess.PIPE)
         ours, others = list[str](), list[str]()
@@ -196,25 +203,36 @@ def install_wheels(wheels: Sequence[Wheel], python: Path) -> None:
             _run_pip([*pip, "install", "--force-reinstall", "--no-deps", *ours], wheels, python)
 
 
-def _select_stale(wheels: Sequence[Wheel], python: Path) -> Iterator[Wheel]:
-    """Select the wheels of which ``python`` has the version, but not every file.
+def _reinstall_stale(pip: Sequence[str], wheels: Sequence[Wheel], python: Path) -> None:
+    for stale in sorted(_select_stale(wheels, python), key=lambda one: one.name):  # the core first
+        _run_pip([*pip, "install", "--force-reinstall", "--no-deps", str(stale.path)], wheels, python)
 
-    Files are compared by the hashes of both ``RECORD``, without those that an installer changes (scripts).
-    """
-    done = run_python([str(python), "-c", _LIST_RECORDS, *(wheel.name for wheel in wheels)])
+
+def _read_installed(names: Iterable[str], wheels: Sequence[Wheel], python: Path) -> dict[str, tuple[str, str, bool]]:
+    """Read what ``python`` has of these projects, as `_LIST_RECORDS` says it."""
+    done = run_python([str(python), "-c", _LIST_RECORDS, *names])
     if done.returncode:
         raise DecoupleError(
             f"{python}: cannot tell what is installed: {(done.stderr.strip() or 'no word why').splitlines()[-1]}",
             next_step=f"the files are verified and kept in {wheels[0].path.parent}",
         )
-    found = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, tuple[str, str, bool]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _select_stale(wheels: Sequence[Wheel], python: Path) -> Iterator[Wheel]:
+    """Select the wheels of which ``python`` has the version, but not every file.
+
+    Files are compared by the hashes of both ``RECORD``, without those that an installer changes (scripts).
+    """
+    found = _read_installed([wheel.name for wheel in wheels], wheels, python)
     for one in wheels:
-        version, record = found.get(one.name, ("", ""))
+        version, record, gone = found.get(one.name, ("", "", False))
         if canonicalize_version(str(version), strip_trailing_zero=False) == str(one.version):
             with archive.open_wheel(one.path) as members:
                 info = archive.find_dist_info(members, one.path.name)
                 ours = archive.read_member(members, f"{info}/RECORD", one.path.name, archive.RECORD_BOUND)
-            if _list_hashes(ours.decode()) - _list_hashes(record):
+            if gone or _list_hashes(ours.decode()) - _list_hashes(record):
                 yield one
 
 

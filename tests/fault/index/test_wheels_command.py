@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from decouple.cli import main
-from decouple.index import site
+from decouple.index import get, site, wheel
 from tests.fault.index.test_install import environment, installed
 from tests.support.server import FaultyServer, not_found, redirected, status, too_many, wrong_bytes
 from tests.unit.index.test_commands import digest, project
@@ -194,6 +194,53 @@ def test_the_line_to_install_them_can_be_pasted_where_their_folder_has_a_space(
     subprocess.run(["sh", "-c", line], check=True, env={"PATH": f"{environment.parent}:/usr/bin:/bin"})
     assert installed(environment) == BOTH
     assert not list(environment.parent.parent.glob("lib/python*/site-packages/torch/old.py"))
+
+
+@pytest.fixture
+def forms(tmp_path: Path, digest: str) -> tuple[list[Path], list[Path]]:
+    """A core with torch-cuda in one wheel, and with the next one in two, of which the libraries have its files."""
+    core = make_wheel(tmp_path / "one", "torch", "2.6.0+decoupled.1", series=digest)
+    facts = {"cuda": "12.4", "series": digest}
+    library, pin = "torch_cuda/lib/libtorch_cuda.so", "torch==2.6.0+decoupled.1"
+    one = "2.6.0+cu124.1"
+    whole = make_wheel(tmp_path / "one", "torch-cuda", one, requires=(pin,), extra_members={library: b"1"}, **facts)
+    two, pins = "2.6.0+cu124.2", (pin, "torch-cuda-libraries==2.6.0+cu124.2")
+    libraries = make_wheel(tmp_path / "two", "torch-cuda-libraries", two, extra_members={library: b"2"}, **facts)
+    bindings = make_wheel(tmp_path / "two", "torch-cuda", two, requires=pins, **facts)
+    shutil.copy(core, tmp_path / "two")
+    return [core, whole], [core, libraries, bindings]
+
+
+def test_a_torch_cuda_in_two_wheels_takes_the_place_of_a_whole_one_and_back(
+    environment: Path, tmp_path: Path, forms: tuple[list[Path], list[Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip deleted the libraries that it had just installed, with the whole wheel, and all said that it was well."""
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    whole, halves = forms
+    for chosen, has in ((whole, b"1"), (halves, b"2"), (whole, b"1")):
+        get.install_wheels([wheel.read_wheel(path) for path in chosen], environment)
+        [library] = tmp_path.glob("env/lib/python*/site-packages/torch_cuda/lib/libtorch_cuda.so")
+        assert library.read_bytes() == has
+        assert len(installed(environment)) == len(chosen)
+
+
+def test_the_line_to_install_them_brings_the_libraries_over_a_whole_torch_cuda(
+    project: Path,
+    environment: Path,
+    tmp_path: Path,
+    forms: tuple[list[Path], list[Path]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pip = environment.with_name("pip")
+    pip.write_text(f'#!/bin/sh\nexec {sys.executable} -m pip --isolated --python {environment} "$@" --no-index\n')
+    pip.chmod(0o755)
+    subprocess.run([pip, "install", "-q", *forms[0]], check=True)
+    site.build_site(tmp_path / "two", tmp_path / "site")
+    assert main(["wheels", "2.6", "--index", str(tmp_path / "site"), "--dest", str(tmp_path / "got")]) == 0
+    line = capsys.readouterr().out.splitlines()[-1].removeprefix("install them with: ")
+    subprocess.run(["sh", "-c", line], check=True, env={"PATH": f"{environment.parent}:/usr/bin:/bin"})
+    [library] = tmp_path.glob("env/lib/python*/site-packages/torch_cuda/lib/libtorch_cuda.so")
+    assert library.read_bytes() == b"2"
 
 
 def test_a_mirror_gives_the_file_that_the_first_has_lost(
