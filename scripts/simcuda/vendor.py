@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,39 +118,63 @@ def match_cuda_version(needed: Iterable[str]) -> str:
 
 
 def fetch_wheel(pin: str, cache: Path, wheels: Path | None) -> Path:
-    """Return the wheel's headers, from the cache or from PyPI.
+    """Return the wheel's headers, from the cache, the folder ``wheels`` or PyPI.
 
-    Of its libraries only the names that they export are kept.
+    Of its libraries only the names that they export are kept. What ``wheels`` has needs no pip.
     """
-    name = pin.replace("==", "-")
-    folder = cache / name
+    folder = cache / pin.replace("==", "-")
     if folder.is_dir():
         return folder
     part = make_part_folder(folder)
+    try:
+        given = find_wheel(wheels, pin, "*x86_64") if wheels else None
+        unpack_wheel(given or download_wheel(pin, part, wheels), pin, cache, part)
+    except SimcudaError:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    return place_folder(part, folder)
+
+
+def find_wheel(folder: Path, pin: str, tag: str = "*") -> Path | None:
+    """Return the file of ``pin`` (name==version) that lies in a folder."""
+    name, _, version = pin.partition("==")
+    return next(iter(sorted(folder.glob(f"{name.replace('-', '_')}-{version}-{tag}.whl"))), None)
+
+
+def download_wheel(pin: str, folder: Path, wheels: Path | None) -> Path:
+    """Have pip download a wheel into ``folder``. Raises SimcudaError."""
     command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
-    command += ["--platform", "manylinux2014_x86_64", "--platform", "manylinux1_x86_64", "-d", str(part.absolute())]
+    command += ["--platform", "manylinux2014_x86_64", "--platform", "manylinux1_x86_64", "-d", str(folder.absolute())]
     if wheels:
         command += ["--find-links", str(wheels.absolute())]
     # not in the current folder, which -m puts first on the path of modules
     done = subprocess.run([*command, pin], capture_output=True, text=True, cwd="/", env=make_python_environment())
-    wheel, _, version = pin.partition("==")
-    archives = sorted(part.glob(f"{wheel.replace('-', '_')}-{version}-*.whl"))
-    if done.returncode or not archives:
-        shutil.rmtree(part, ignore_errors=True)
+    archive = find_wheel(folder, pin)
+    if done.returncode or archive is None:
         reason = (done.stderr.strip().splitlines() or ["no wheel"])[-1]
+        own = "set SIMCUDA_WHEELS to a folder that has it"
         raise SimcudaError(
             f"pip download {pin} failed: {reason}",
-            next_step="install pip for this Python"
-            if "No module named pip" in reason
-            else "set SIMCUDA_WHEELS to a folder that has it",
+            next_step=f"install pip for this Python, or {own}" if "No module named pip" in reason else own,
         )
-    with zipfile.ZipFile(archives[0]) as archive:
-        archive.extractall(part, [n for n in archive.namelist() if "/include/" in n or "/lib/lib" in n])
-    archives[0].unlink()
-    for library in part.rglob("lib*.so.*"):
+    return archive
+
+
+def unpack_wheel(wheel: Path, pin: str, cache: Path, folder: Path) -> None:
+    """Unpack a wheel's headers into ``folder``, and list what its libraries export.
+
+    Raises SimcudaError for a file that is no wheel.
+    """
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder, [n for n in archive.namelist() if "/include/" in n or "/lib/lib" in n])
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise SimcudaError(f"{wheel}: {error}", next_step="delete it and fetch it again") from None
+    if wheel.parent == folder:
+        wheel.unlink()
+    for library in folder.rglob("lib*.so.*"):
         write_listing(library, locate_listing(cache, pin, library.name))
         library.unlink()
-    return place_folder(part, folder)
 
 
 def make_part_folder(folder: Path) -> Path:

@@ -50,17 +50,29 @@ def test_runs_that_begin_together_do_not_take_each_other_s_wheel(tmp_path: Path)
     assert [entry.name for entry in cache.iterdir()] == ["made-up-1.0"]
 
 
-def test_a_python_without_pip_is_told_to_get_it(tmp_path: Path) -> None:
-    """As uv makes them; the hint was to set SIMCUDA_WHEELS, which pip reads."""
+def test_a_python_without_pip_takes_the_wheels_of_a_folder_or_is_told_how(tmp_path: Path) -> None:
+    """As uv makes them: what SIMCUDA_WHEELS names was read by pip alone."""
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
     program = FETCH.replace("import vendor", "import errors, vendor").replace("print(", "try: print(")
     program += "except errors.SimcudaError as error: print(error.what, error.next_step)\n"
-    words = [str(bare / "bin/python"), "-c", program, str(tmp_path / "cache"), str(tmp_path)]
     variables = {**os.environ, "PYTHONPATH": str(SCRIPTS), "PIP_NO_INDEX": "1"}
-    said = subprocess.run(words, env=variables, stdout=subprocess.PIPE, text=True, check=True).stdout
-    assert "No module named pip" in said
-    assert "install pip for this Python" in said
+
+    def fetch(wheels: Path) -> str:
+        words = [str(bare / "bin/python"), "-c", program, str(tmp_path / "cache"), str(wheels)]
+        return subprocess.run(words, env=variables, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+    said = fetch(tmp_path)
+    assert "No module named pip install pip for this Python, or set SIMCUDA_WHEELS" in said
+    wheel(tmp_path / "wheels")
+    [given] = (tmp_path / "wheels").iterdir()
+    content = given.read_bytes()
+    given.write_bytes(content[:-100])
+    assert fetch(tmp_path / "wheels").startswith(f"{given}: ")
+    given.write_bytes(content)
+    assert fetch(tmp_path / "wheels") == str(tmp_path / "cache/made-up-1.0")
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["made-up-1.0"]
+    assert given.exists()
 
 
 def test_a_folder_that_was_there_first_stays(tmp_path: Path) -> None:
