@@ -120,6 +120,28 @@ def test_a_test_of_which_a_part_failed_has_failed(tmp_path: Path) -> None:
     assert found["test_fails_and_cannot_tidy"] == ("failed", "AssertionError: two is not three")
 
 
+EXPECTED = """
+import pytest
+@pytest.mark.xfail(reason="no such kernel")
+def test_fails(): assert 1 == 2
+@pytest.mark.xfail(reason="no such kernel")
+def test_passes(): pass
+@pytest.mark.xfail
+def test_passes_without_a_reason(): pass
+@pytest.mark.xfail(strict=True)
+def test_passes_and_must_not(): pass
+"""
+
+
+def test_what_passes_though_it_is_marked_to_fail_is_not_counted_with_what_fails(tmp_path: Path) -> None:
+    """One build failed, the other did not, and both were "xfailed"."""
+    found = outcomes(tmp_path, EXPECTED)
+    assert found["test_fails"] == ("xfailed", "assert 1 == 2")
+    assert found["test_passes"] == ("passed", "passed, though marked to fail: no such kernel")
+    assert found["test_passes_without_a_reason"] == ("passed", "passed, though marked to fail")
+    assert found["test_passes_and_must_not"][0] == "failed"
+
+
 @pytest.mark.parametrize("error", ["self.fail('no')", "raise SystemExit(3)"])
 def test_a_test_that_fails_is_reported_in_its_own_words(tmp_path: Path, error: str) -> None:
     found = outcomes(tmp_path, f"import unittest\nclass TestOne(unittest.TestCase):\n    def test_it(self): {error}\n")
