@@ -8,13 +8,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from decouple.suites import compare, store
-from simcuda import build
+from simcuda import build, library, vendor
+from tests.support.cuda_headers import require_headers
 from tests.unit.simcuda.conftest import use_shared_cache
 
 HERE = Path(__file__).parent
@@ -171,6 +173,77 @@ print(json.dumps(entries()))
         ["wait", 1, 2],
         ["sync event", 2],
         ["sync stream", 1],
+    ]
+
+
+@pytest.fixture(scope="module")
+def nccl(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """NCCL's stand-in above the others; of NVIDIA's wheel it takes the header alone, not 190 MB."""
+    kit = require_headers(vendor.CUDA, ["nccl"])
+    libraries, fills = library.load_libraries(kit.sonames)
+    [own] = [one for one in libraries if one.name == "nccl"]
+    folder = tmp_path_factory.mktemp("nccl")
+    for path in built.glob("lib*.so*"):
+        if path.name != own.soname:
+            (folder / path.name).symlink_to(path)
+    build.compile_stand_in(replace(own, wheel="", headers_of=("nccl",)), fills, kit, folder)
+    return folder
+
+
+NCCL = """
+comms, streams = (c.c_void_p * 2)(), []
+nccl = c.CDLL("libnccl.so.2")
+cuda.check(nccl.ncclCommInitAll(comms, 2, None))
+for device in range(2):
+    cuda.check(cuda.rt.cudaSetDevice(device))
+    streams.append(cuda.stream())
+far = cuda.malloc(1024)
+book.reset(keep_entries=True)
+def as_group(*calls):  # of both ranks, which wait for each other
+    cuda.check(nccl.ncclGroupStart())
+    for function, *arguments, rank, stream in calls:
+        cuda.check(cuda.rt.cudaSetDevice(rank))
+        words = [c.c_size_t(one) if isinstance(one, int) else one for one in arguments]
+        cuda.check(getattr(nccl, function)(*words, c.c_void_p(comms[rank]), stream))
+    cuda.check(nccl.ncclGroupEnd())
+    return [entry[1:] for entry in entries() if entry[0] == "call"]
+"""
+
+
+def test_a_call_of_nccl_tells_its_communicator_and_its_stream(nccl: Path) -> None:
+    """The last three of each: ranks of the communicator, which of them calls, and the stream that waits for it."""
+    program = """
+count, FLOAT, SUM, places, ranks = 8, 7, 0, (x, far), range(2)
+def ask(function, *arguments, side=streams):
+    words = [(places[rank], places[rank], count, FLOAT, *arguments, rank, side[rank]) for rank in ranks]
+    return as_group(*((function, *of_rank) for of_rank in words))
+found = [ask("ncclAllReduce", SUM), ask("ncclAllReduce", SUM, side=(None, None)), ask("ncclReduce", SUM, 1)]
+found += [ask("ncclBroadcast", 1), ask("ncclAllGather"), ask("ncclReduceScatter", SUM)]
+found += [as_group(*(("ncclBcast", places[rank], count, FLOAT, 1, rank, streams[rank]) for rank in ranks))]
+found += [as_group(("ncclSend", x, count, FLOAT, 1, 0, streams[0]), ("ncclRecv", far, count, FLOAT, 0, 1, streams[1]))]
+print(json.dumps(found))
+"""
+    here, there = [0, 0], [1, 0, 1]  # in an allocation of each device
+    first, second = [2, 0, 1], [2, 1, "1:2"]
+
+    def both(name: str, *arguments: int) -> list[Any]:
+        return [
+            [name, [here, here, 8, 7, *arguments, *first]],
+            [name, [there, there, 8, 7, *arguments, *second]],
+        ]
+
+    assert json.loads(run(nccl, NCCL + program, SIMCUDA_DEVICES="2")) == [
+        both("ncclAllReduce", 0),
+        [
+            ["ncclAllReduce", [here, here, 8, 7, 0, 2, 0, 0]],
+            ["ncclAllReduce", [there, there, 8, 7, 0, 2, 1, "1:0"]],
+        ],
+        both("ncclReduce", 0, 1),
+        both("ncclBroadcast", 1),
+        both("ncclAllGather"),
+        both("ncclReduceScatter", 0),
+        both("ncclBroadcast", 1),
+        [["ncclSend", [here, 8, 7, 1, *first]], ["ncclRecv", [there, 8, 7, 0, *second]]],
     ]
 
 
