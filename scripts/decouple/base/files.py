@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from decouple.base.errors import DecoupleError
+from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.steps import mark_step
 
 TYPE_CHECKING = False  # as typing has it; importing typing would take longer than all else here
@@ -316,15 +316,27 @@ def _is_open_as(handle: int, path: Path) -> bool:
         return False
 
 
+def refuse_file(folder: Path, next_step: str = "name a folder, or a new name for one") -> None:
+    """Raise UsageError where a file is in the place of ``folder``, or above it.
+
+    It need not be there.
+    """
+    nearest = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    if not nearest.is_dir():
+        raise UsageError(f"{folder}: a file is in the place of this folder", next_step=next_step)
+
+
 @contextlib.contextmanager
 def make_work_folder(folder: Path, name: str) -> Iterator[Path]:
     """Make an empty folder in ``folder`` and remove it at the end.
 
     It is for what moves to its place there when it is whole, and is called ``.NAME.RANDOM.part``.
 
-    ``folder`` is locked meanwhile, so one of that name was left by a killed run; it is deleted.
+    ``folder`` is locked meanwhile, so one of that name was left by a killed run; it is deleted. Raises UsageError
+    where a file is in its place.
     """
     left = re.compile(rf"\.{re.escape(name)}\.[a-z0-9_]{{8}}\.part")  # as tempfile names them
+    refuse_file(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with hold_lock(folder):
         for path in folder.iterdir():

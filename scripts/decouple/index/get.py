@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from packaging.utils import canonicalize_version
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import compute_sha256, create_file, hold_lock
+from decouple.base.files import compute_sha256, create_file, hold_lock, refuse_file
 from decouple.base.interpreter import OWN, run_python
 from decouple.base.steps import mark_step
 from decouple.index import archive, provenance, wheel
@@ -72,6 +72,7 @@ def get_wheels(
     ``folder`` before every file was verified, so what is there may be installed. Raises DecoupleError rather than
     replace a file with other bytes there.
     """
+    refuse_file(folder, "name a folder: --dest FOLDER")
     for package in packages:  # before minutes of download
         if package.sha256 is not None:  # without one `_fetch_to_cache` refuses it
             _is_placed(folder / package.filename, package.sha256)

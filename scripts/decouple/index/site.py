@@ -21,7 +21,6 @@ Files are written first and pages last, so that a page never names what is not t
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import json
 import re
@@ -38,7 +37,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import compute_sha256, create_file, hold_lock, write_atomically
+from decouple.base.files import compute_sha256, create_file, hold_lock, refuse_file, write_atomically
 from decouple.base.progress import SILENT, Progress
 from decouple.base.steps import mark_step
 from decouple.base.untrusted_input import parse_json, read_bounded
@@ -83,9 +82,12 @@ def build_site(
     Raises UsageError when there is no wheel, DecoupleError when a wheel cannot be trusted or when a file of that name
     was published with other bytes: a published name never changes its bytes; it is yanked and a new version is built.
     """
+    if wheels.is_file():
+        raise UsageError(f"{wheels}: a file", next_step=f"name the folder of the wheels: {wheels.absolute().parent}")
     paths = sorted(wheels.glob("*.whl"))
     if not paths:
         raise UsageError(f"{wheels}: no wheel in it", next_step="build one first: nox -s build-RELEASE")
+    refuse_file(site, "name the site's folder: --site FOLDER")
     progress.start("reading wheels", len(paths))
     published: list[Wheel] = []
     for path in paths:
@@ -210,7 +212,9 @@ def yank_file(site: Path, filename: str, reason: str) -> tuple[str, ...]:
 
     Returns the pages that changed.
     """
-    with hold_lock(site) if site.is_dir() else contextlib.nullcontext():
+    if not site.is_dir():
+        raise UsageError(f"{site}: no such folder", next_step="name the site's folder: --site FOLDER")
+    with hold_lock(site):
         for release, entries in catalog.read_releases(site).items():
             if any(entry.filename == filename for entry in entries):
                 changed = [replace(entry, yanked=reason) if entry.filename == filename else entry for entry in entries]

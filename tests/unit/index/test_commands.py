@@ -184,6 +184,29 @@ def test_a_folder_without_wheels_is_a_usage_error(tmp_path: Path) -> None:
     assert main(["index", "build", str(tmp_path)]) == 2
 
 
+def test_a_file_in_the_place_of_a_folder_is_named_with_the_way_out(
+    published: str, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    [core, backend] = make_pair(tmp_path / "dist")
+    for words, next_step in {
+        ("index", "build", str(core.parent), "--site", str(tmp_path / "file")): "--site FOLDER",
+        ("index", "build", str(core.parent), "--site", str(tmp_path / "file/site")): "--site FOLDER",
+        (
+            "index",
+            "build",
+            str(core),
+            "--site",
+            str(tmp_path / "site"),
+        ): f"name the folder of the wheels: {core.parent}",
+        ("index", "yank", core.name, "--site", str(tmp_path / "nowhere")): "--site FOLDER",
+        ("wheels", "2.6", "--index", published, "--dest", str(tmp_path / "file")): "--dest FOLDER",
+        ("repack", "variants", str(backend), "--out", str(tmp_path / "file")): "name a folder",
+    }.items():
+        assert main(list(words)) == 2
+        assert next_step in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_the_way_out_of_a_published_name_with_other_bytes_leads_out(
     published: str, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
