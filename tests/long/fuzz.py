@@ -1,6 +1,6 @@
 """Hostile patches: mutated by the ten thousand, read, applied in memory, and compared with ``git apply``.
 
-    python tests/long/fuzz.py [--count 20000] [--seed 1] [--json FILE] [--atheris SECONDS]
+    python tests/long/fuzz.py [--count 20000] [--seed 1] [--json FILE]
 
 For every mutated patch, forward and in reverse:
 
@@ -17,11 +17,9 @@ from __future__ import annotations
 import argparse
 import collections
 import difflib
-import importlib
 import json
 import random
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -448,47 +446,13 @@ def keep_case(folder: Path, case: Case, said: str) -> None:
     reference.lay_out(folder / "files", case.files)
 
 
-def run_atheris(seconds: int, seed: int) -> None:
-    """Coverage-guided fuzzing of reader and applier; libFuzzer ends the process and exits with 77 at a crash."""
-    import atheris
-
-    for name in [name for name in sys.modules if name.startswith("decouple.series")]:
-        del sys.modules[name]  # imported again, with counters in it
-    with atheris.instrument_imports(include=["decouple.series"]):
-        applier = importlib.import_module("decouple.patch.apply")
-        reader = importlib.import_module("decouple.patch.parse")
-        linter = importlib.import_module("decouple.patch.lint")
-    base = {"f0.c": b"".join(b"%d\n" % number for number in range(40)), "dir/f1": b"int a;\n"}
-
-    def one(data: bytes) -> None:
-        read, problems = reader.scan(data)
-        if not problems and read.text() != data:
-            raise AssertionError("the reader lost bytes")
-        for reverse in (False, True):
-            result = applier.apply(read, applier.Tree(applier.Reader(base.get)), reverse=reverse)
-            if any(applier.path_fault(path) for path in result.changes):
-                raise AssertionError("would write outside the tree")
-        linter.lint_patch(data, "patches/fuzz.patch")
-
-    with tempfile.TemporaryDirectory() as corpus:
-        rng = random.Random(seed)
-        for number in range(200):
-            (Path(corpus) / str(number)).write_bytes(seed_case(rng).text)
-        atheris.Setup([sys.argv[0], corpus, f"-max_total_time={seconds}", "-max_len=4096", "-timeout=5"], one)
-        atheris.Fuzz()
-
-
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--atheris", type=int, metavar="SECONDS")
     options = parser.parse_args(argv)
-    if options.atheris:
-        run_atheris(options.atheris, options.seed)
-        return 0
     began = time.perf_counter()
     tally = run(options.count, options.seed, keep=options.keep)
     record = {
