@@ -68,12 +68,7 @@ def header(title: str, identity: str, body: str = "") -> str:
 class World:
     """A project folder, a bare upstream, and a scratch clone in which the patches are made by plain git."""
 
-    def __init__(
-        self,
-        root: Path,
-        files: Mapping[str, str | bytes] | None = UPSTREAM,
-        links: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, root: Path, files: Mapping[str, str | bytes] | None = UPSTREAM) -> None:
         """Make it all below ``root``; with ``files`` None take what is there, a copy of another world."""
         self.project = root / "project"
         self.upstream = root / "upstream.git"
@@ -88,8 +83,6 @@ class World:
         self._maker.mkdir()
         git(self._maker, "init", "-q", "--template=")
         self.edit(files)
-        for name, target in (links or {}).items():
-            (self._maker / name).symlink_to(target)
         if "setup.py" in files:
             (self._maker / "setup.py").chmod(0o755)
         git(self._maker, "add", "-Af", ".")
