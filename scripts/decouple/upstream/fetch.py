@@ -49,6 +49,7 @@ def fetch_source(
 
 def find_source(manifest: Manifest, provider: str) -> ManifestSource:
     """Return the source of this provider. Raises UsageError when the release has none."""
+    refuse_sourceless(manifest)
     source = manifest.find_source(provider)
     if source is None:
         have = ", ".join(item.provider for item in manifest.sources)
@@ -56,6 +57,15 @@ def find_source(manifest: Manifest, provider: str) -> ManifestSource:
             f"release {manifest.release} has no source {provider!r}", next_step=f"choose auto, {have} or a path"
         )
     return source
+
+
+def refuse_sourceless(manifest: Manifest) -> None:
+    """Raise UsageError for a manifest that was read off a tree of the user's."""
+    if not manifest.sources:
+        raise UsageError(
+            f"release {manifest.release}: its manifest names no source, it was read off a tree",
+            next_step="name that tree: --source PATH",
+        )
 
 
 def choose_provider(manifest: Manifest, source: str, *, debian_patches: bool) -> str:
@@ -79,6 +89,7 @@ def _fetch_first_source(manifest: Manifest, context: FetchContext) -> UnpackedRe
     Only what can be built. So a run with a warm cache needs no network and takes what the run before it took.
     Otherwise a host that cannot be reached is asked just once: the next provider is the better second try.
     """
+    refuse_sourceless(manifest)
     for source in manifest.sources:
         provider = PROVIDERS[source.provider]
         release = None if provider.lacks else provider.find_cached(manifest, source, context)

@@ -9,7 +9,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetch import choose_provider, fetch_source, find_source
+from decouple.upstream.fetch import choose_provider, fetch_source, find_source, refuse_sourceless
 from decouple.upstream.providers.context import FetchContext
 from decouple.upstream.providers.table import PROVIDERS
 from decouple.upstream.readers import OpenedSource, open_unpacked
@@ -35,6 +35,7 @@ def open_source(
         if fetched.debian is None:
             raise UsageError(f"source {fetched.provider} brings no patches of Debian's", next_step="--source debian")
         return open_unpacked(fetched), fetched.debian / "patches"
+    refuse_sourceless(manifest)
     sources = manifest.sources if word == "auto" else (find_source(manifest, word),)
     context = FetchContext(downloader.cache, downloader, downloader.offline, progress)
     for source in sources:

@@ -38,6 +38,16 @@ def debian(server: FaultyServer, tmp_path: Path) -> Manifest:
     return releases.manifest(releases.debian_source(server.base, files))
 
 
+def test_a_manifest_that_was_read_off_a_tree_asks_for_that_tree(downloader: Downloader) -> None:
+    """It said that no source could be had, and to check the network."""
+    bare = releases.manifest()
+    with pytest.raises(UsageError, match="names no source"):
+        open_source(bare, "auto", WANTED, downloader)
+    for word in ("auto", "debian"):
+        with pytest.raises(UsageError, match="names no source"):
+            fetch_source(bare, word, downloader=downloader, cache=downloader.cache)
+
+
 def statuses(series: list[Patch], manifest: Manifest, word: str, downloader: Downloader) -> list[Fit]:
     opened, _ = open_source(manifest, word, WANTED, downloader)
     return [verdict.status for verdict in check_series(series, opened.source, partial=opened.partial)]
