@@ -341,13 +341,15 @@ def _take_decision(request: RebaseRequest, work: series_carry.RebaseWork, waitin
     if request.step == "continue":
         changed = rebase_state.list_changed_paths(work.repository, step, waiting.tip)
         settled = rebase_state.read_settled_tree(tree, waiting.tip, step, changed)
+        if settled == before:
+            rebase_state.refuse_nothing(tree, waiting.stopped_at)
     decision = Decision(settled, before, request.reason)
     made_on = work.repository.read_tree_id(work.sides.new)
     kept = resolution_replay.make_resolution(
         work.repository,
         step,
         waiting.tip,
-        None if settled == before else settled,
+        settled,
         made_on,
         request.reason,
         waiting.new,

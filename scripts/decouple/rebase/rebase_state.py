@@ -137,6 +137,17 @@ def refuse_decision(name: str, step: str) -> NoReturn:
     )
 
 
+def refuse_nothing(repository: Repository, name: str) -> NoReturn:
+    """Raise UsageError for a conflict that was settled with nothing left of ``name``.
+
+    A ``git reset --hard`` looks so, too, and the patch would be gone.
+    """
+    raise UsageError(
+        f"{repository.root}: nothing of {name} is left there",
+        next_step="`decouple rebase --skip` leaves the patch out; `decouple rebase --restart` shows the conflict again",
+    )
+
+
 def list_changed_paths(repository: Repository, step: Step, tip: str) -> set[str]:
     """List the paths that the patch changes on ``tip``.
 

@@ -465,6 +465,20 @@ def test_a_stop_says_what_the_patch_is_for_and_what_stands_on_it(
     assert "decouple rebase --continue" in said
 
 
+def test_a_conflict_of_which_nothing_is_left_is_not_taken_for_settled(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`git reset --hard`, to begin with the conflict anew, left the patch out of this release and of later ones."""
+    conflict_in_b(project)
+    project.begin()
+    project.git("reset", "-q", "--hard")
+    assert project.again("--continue") == 2
+    said = capsys.readouterr().err
+    assert "nothing of 1.0/0002-second.patch is left" in said and "decouple rebase --skip" in said
+    assert project.again("--restart") == 1
+    assert "<<<<<<<" in (project.root / "build/rebase/src/b").read_text()
+
+
 def test_a_conflict_may_be_committed_instead_of_staged(project: Project) -> None:
     conflict_in_b(project)
     project.begin()
