@@ -6,7 +6,7 @@ What one patch must be is in ``lint_patch``; here is what only the whole shows: 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
@@ -20,11 +20,13 @@ from decouple.patch.moved_runs import find_moved_runs
 from decouple.patch.parse import Patch
 from decouple.patch.series_file import SeriesFile
 from decouple.series.overlap import find_overlaps
+from decouple.series.upstream_commits import ONLY_HERE
 
 CODES.update(
     {
         "missing-patch": "a series names a patch that is not on disk",
         "unused-patch": "a file below patches/ that no series names",
+        "unused-id": "a file of series/recipes or series/upstream whose name is the Decouple-Id of no patch",
         "strip-level": "a -pN other than -p1: git am knows only -p1",
         "patch-name": "a patch file that is not called NNNN-short-name.patch, or numbers out of order",
         "duplicate-id": "two patches of one series have the same Decouple-Id",
@@ -55,8 +57,8 @@ def lint_series(
     """List every fault of the chosen releases, of all if none is named.
 
     Unused files are looked for in the patch folders of the chosen releases, but count as used if any release's series
-    names them: a later series lists a patch of an earlier release as long as it applies unchanged. Raises UsageError
-    for a release without a series file.
+    names them: a later series lists a patch of an earlier release as long as it applies unchanged. Those of ids are
+    looked for where no release is named. Raises UsageError for a release without a series file.
     """
     releases = Checkout(project).list_releases()
     for release in chosen:
@@ -73,6 +75,8 @@ def lint_series(
             faults.update(_lint_whole_series(project, release, series, read, explained))
     for release in chosen or [path.name for path in sorted(Checkout(project).patches.glob("*")) if path.is_dir()]:
         faults.update(_lint_unused_files(project, release, used))
+    if not chosen:
+        faults.update(_lint_unused_ids(project, {patch.header.decouple_id for patch, _ in read.values()}))
     return LintReport(tuple(chosen or releases), len(read), tuple(sorted(faults)))
 
 
@@ -204,3 +208,17 @@ def _lint_unused_files(project: Path, release: str, used: set[str]) -> list[Faul
             if name not in used:
                 faults.append(Fault(f"patches/{name}", 1, "unused-patch", "no series names it"))
     return faults
+
+
+def _lint_unused_ids(project: Path, used: Collection[str | None]) -> list[Fault]:
+    """List the files that say something of a patch by an id that no patch has.
+
+    The patch was dropped, or its id was changed: then its recipe carries nothing any more, and nobody is told.
+    """
+    checkout = Checkout(project)
+    return [
+        Fault(path.relative_to(project).as_posix(), 1, "unused-id", f"no patch has the Decouple-Id {path.stem}")
+        for folder in (checkout.recipes, checkout.upstream_texts)
+        for path in sorted(folder.glob("*.toml"))
+        if path.stem not in used and path.stem != ONLY_HERE
+    ]

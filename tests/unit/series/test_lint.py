@@ -181,6 +181,18 @@ def test_who_git_am_takes_for_an_author_is_one(checkout: Checkout) -> None:
         assert checkout.codes() == []
 
 
+def test_what_is_said_of_a_patch_by_an_id_that_is_gone(checkout: Checkout) -> None:
+    """The recipe of a patch whose id was changed made nothing any more, and the next rebase stopped at it."""
+    checkout.put(good("three"))
+    for name in ("recipes/three", "recipes/drei", "upstream/three", "upstream/drei", "upstream/only-here"):
+        path = checkout.root / f"series/{name}.toml"
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    found = [(fault.file, fault.code) for fault in lint_series(checkout.root).faults]
+    assert found == [("series/recipes/drei.toml", "unused-id"), ("series/upstream/drei.toml", "unused-id")]
+    assert lint_series(checkout.root, ["2.6"]).faults == ()
+
+
 def test_names_on_disk_and_in_the_series(checkout: Checkout) -> None:
     checkout.put(
         good("a"),
