@@ -152,10 +152,10 @@ def _run_header(arguments: argparse.Namespace) -> int:
         places, name = stack.places, find_patch(stack, words)
         text = stack.read_patch(name).header_text
         if arguments.replace:
-            edits.set_header(stack, name, sys.stdin.read())
+            edits.set_header(stack, name, sys.stdin.buffer.read().decode("utf-8", "surrogateescape"))
             return OK
     if not arguments.edit:
-        sys.stdout.write(text)
+        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
         return OK
     with tempfile.TemporaryDirectory() as folder:
         draft = Path(folder) / "header.patch"
@@ -163,6 +163,7 @@ def _run_header(arguments: argparse.Namespace) -> int:
         code = _open_editor([draft])
         changed = draft.read_text("utf-8", "surrogateescape")
     if code == OK and changed != text:
+        edits.refuse_empty_header(name, changed)
         _take_header(places, name, changed)
     return code
 

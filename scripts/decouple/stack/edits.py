@@ -244,11 +244,18 @@ def _check_line_ends(path: Path, patch: Patch) -> None:
                 )
 
 
+def refuse_empty_header(name: str, text: str) -> None:
+    """Raise UsageError for no text: an editor's way to give up, or input that failed."""
+    if not text.strip():
+        raise UsageError(f"no text for the header of {name}: it stays as it is", next_step="write at least its title")
+
+
 def set_header(stack: Stack, name: str, text: str) -> None:
     """Replace the header of a patch, applied or not.
 
-    Raises DecoupleError if ``text`` would swallow or hold a diff.
+    Raises DecoupleError if ``text`` would swallow or hold a diff, or is empty.
     """
+    refuse_empty_header(name, text)
     stack.check_unedited()
     old = stack.read_patch(name)
     if text and not text.endswith("\n"):

@@ -109,6 +109,19 @@ def test_nothing_is_read_from_a_closed_input(world: World) -> None:
         assert done.returncode in (0, 1, 2) and b"fault of decouple" not in done.stderr, done.stderr
 
 
+def test_a_header_goes_out_and_in_as_its_bytes_are(world: World) -> None:
+    """In another locale than UTF-8 it came back in other characters, or as a fault of decouple."""
+    path = world.project / "patches/2.6/0004-path.patch"
+    before = path.read_bytes()
+    for environment in (PLAIN, C_LOCALE):
+        text = decouple(world, ["header", "2.6", "path"], **environment).stdout
+        assert before.startswith(text) and "naprawić → ścieżkę".encode() in text
+        (world.project / "text").write_bytes(text.replace(b"Forwarded: no", b"Forwarded: no, caf\xe9"))
+        assert decouple(world, ["header", "2.6", "path", "-r"], "< text", **environment).returncode == 0
+        assert path.read_bytes() == before.replace(b"Forwarded: no", b"Forwarded: no, caf\xe9")
+        path.write_bytes(before)
+
+
 @pytest.mark.parametrize("environment", [PLAIN, C_LOCALE], ids=["latin-1", "C"])
 def test_what_an_encoding_lacks_is_escaped(world: World, environment: dict[str, str]) -> None:
     for words in (["lint", "2.6"], ["series", "2.6"], ["push", "2.6", "-a"], ["status", "2.6"], ["header", "2.6"],

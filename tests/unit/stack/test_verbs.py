@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
@@ -313,6 +314,23 @@ def test_a_header_that_is_refused_is_kept(
     editor.write_text("#!/bin/sh\necho 'It goes in.' >> \"$1\"\n")
     assert main(["header", "2.6", "-e", "0003"]) == 0
     assert not kept.exists(), "what the patch has is in no other file"
+
+
+def test_an_emptied_header_is_given_up(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As git gives a commit up. The patch lost its author and its id, with exit code 0."""
+    editor = world.project / "editor.sh"
+    editor.write_text('#!/bin/sh\n: > "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    before = (world.project / "patches/2.6/0003-split.patch").read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
+    for how in ("-e", "-r"):
+        assert main(["header", "2.6", how, "0003"]) == 2
+        assert "no text for the header of 2.6/0003-split.patch" in capsys.readouterr().err
+    assert (world.project / "patches/2.6/0003-split.patch").read_bytes() == before
+    assert list((world.project / "build/2.6").glob("*.header")) == []
 
 
 @pytest.mark.parametrize(
