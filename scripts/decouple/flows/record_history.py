@@ -59,5 +59,5 @@ def _list_commits(project: Path, *paths: str) -> list[str]:
 
 
 def _read_blob(project: Path, commit: str, name: str) -> bytes | None:
-    answer = git.try_git("cat-file", "blob", f"{commit}:{name}", cwd=project)
+    answer = git.try_git("cat-file", "blob", f"{commit}:./{name}", cwd=project)  # it may be a folder of another
     return answer.out if answer.status == 0 else None

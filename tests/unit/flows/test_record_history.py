@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from decouple.flows.record_history import complete_history
 from decouple.release import status
 from decouple.series.digest import compute_series_digest
@@ -34,17 +36,20 @@ def write_series(project: Path, **patches: str) -> str:
     return compute_series_digest(project, "1.0")
 
 
-def test_the_changes_of_an_older_series_come_from_its_commit(tmp_path: Path) -> None:
-    path = status.locate_status(tmp_path, "1.0")
-    old = write_series(tmp_path, **{"0001-a": PATCH.format(header="why", line="new")})
+@pytest.mark.parametrize("folder", [".", "tools/decouple"])
+def test_the_changes_of_an_older_series_come_from_its_commit(tmp_path: Path, folder: str) -> None:
+    """The checkout may be a folder of another repository."""
+    project = tmp_path / folder
+    path = status.locate_status(project, "1.0")
+    old = write_series(project, **{"0001-a": PATCH.format(header="why", line="new")})
     status.update_status(path, series=status.SeriesSection(1, old), census=status.CensusSection(3, 0))
     commit(tmp_path)
     words = {"0001-a": PATCH.format(header="why, in other words", line="new")}
-    new = write_series(tmp_path, **words, **{"0002-b": PATCH.format(header="", line="newer")})
+    new = write_series(project, **words, **{"0002-b": PATCH.format(header="", line="newer")})
     status.update_status(path, series=status.SeriesSection(2, new))
     commit(tmp_path)
 
-    complete_history(tmp_path, "1.0")
+    complete_history(project, "1.0")
 
     known = status.read_status(path)
     assert (known.recorded["census"].series, known.recorded["series"].series) == (old, new)
