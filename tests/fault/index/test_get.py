@@ -17,7 +17,6 @@ from decouple.upstream.download import Downloader
 from tests.support.server import (
     Fault,
     FaultyServer,
-    not_found,
     proxy_page,
     range_ignored,
     redirected,
@@ -25,9 +24,8 @@ from tests.support.server import (
     status,
     too_many,
     truncated,
-    wrong_bytes,
 )
-from tests.unit.index.wheels import SERIES_A, SERIES_B, make_pair
+from tests.unit.index.wheels import SERIES_A, make_pair
 
 FILE = "/files/2.6/torch-2.6.0+decoupled.1-py3-none-any.whl"
 PADDING = {"torch/data.bin": bytes(range(256)) * 4096}  # 1 MiB, so that a download can break in the middle
@@ -54,12 +52,6 @@ def left_behind(tmp_path: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
-def test_what_is_fetched_is_what_was_published(server: FaultyServer, tmp_path: Path) -> None:
-    wheels = fetch(server, tmp_path)
-    assert [wheel.name for wheel in wheels] == ["torch", "torch-cuda"]
-    assert left_behind(tmp_path) == sorted(wheel.path.name for wheel in wheels)
-
-
 @pytest.mark.parametrize(
     "fault",
     [truncated(after=300_000), too_many("0"), slow(0.01), range_ignored(), status(503)],
@@ -77,73 +69,20 @@ def test_a_redirect_to_another_host_is_followed_and_verified(server: FaultyServe
         assert len(fetch(server, tmp_path)) == 2
 
 
-def test_a_redirect_to_other_bytes_is_refused(server: FaultyServer, tmp_path: Path) -> None:
-    with FaultyServer({"/core.whl": b"PK\x03\x04 something else entirely"}) as other:
-        server.fault(FILE, redirected(other.url("/core.whl")))
-        with pytest.raises(DecoupleError, match="cannot download"):
-            fetch(server, tmp_path)
-    assert left_behind(tmp_path) == []
-
-
 @pytest.mark.parametrize(
     ("fault", "told"),
     [
-        (not_found(), "404"),
-        (wrong_bytes(), "sha256|SHA-256"),
         (proxy_page(), "cannot download"),
         (truncated(after=10), "cannot download"),
         (too_many("0"), "429"),
     ],
-    ids=["404", "bytes changed", "sign-in page with 200", "always truncated", "always 429"],
+    ids=["sign-in page with 200", "always truncated", "always 429"],
 )
 def test_a_lasting_fault_leaves_nothing(server: FaultyServer, tmp_path: Path, fault: Fault, told: str) -> None:
     server.fault(FILE, fault)
     with pytest.raises(DecoupleError, match=told) as raised:
         fetch(server, tmp_path)
     assert "\n" not in str(raised.value)
-    assert left_behind(tmp_path) == []
-
-
-def test_an_index_swapped_after_resolution(server: FaultyServer, tmp_path: Path) -> None:
-    index = Index(server.url("/simple/"))
-    chosen = choose.choose_packages(index, "2.6", choose.detect_machine(), "cu124")
-    make_pair(tmp_path / "other", series=SERIES_B)
-    site.build_site(tmp_path / "other", tmp_path / "swapped")
-    server.files = {"/": tmp_path / "swapped"}
-    with pytest.raises(DecoupleError):
-        get.get_wheels(
-            index, chosen.packages, tmp_path / "out", get.Trust(SERIES_A), Downloader(tmp_path / "cache", attempts=1)
-        )
-    assert left_behind(tmp_path) == []
-
-
-def test_a_right_hash_with_the_manifest_of_another_series(server: FaultyServer, tmp_path: Path) -> None:
-    with pytest.raises(DecoupleError, match="made from another series") as raised:
-        fetch(server, tmp_path, get.Trust(SERIES_B))
-    assert "--trust-index" in str(raised.value)
-    assert left_behind(tmp_path) == []
-    assert len(fetch(server, tmp_path, get.Trust(None))) == 2
-
-
-def test_a_wheel_that_leaves_site_packages(tmp_path: Path) -> None:
-    """The publisher refuses it; an index made by hand with the right hash gets no further."""
-    make_pair(tmp_path / "dist")
-    site.build_site(tmp_path / "dist", tmp_path / "site")
-    evil, _ = make_pair(tmp_path / "evil", core_members={"../../evil.pth": b"import os\n"})
-    with pytest.raises(DecoupleError, match="leaves the folder"):
-        site.build_site(tmp_path / "evil", tmp_path / "elsewhere")
-    target = tmp_path / "site" / FILE.lstrip("/")
-    target.write_bytes(evil.read_bytes())
-    import hashlib
-
-    page = tmp_path / "site/simple/torch/index.json"
-    document = json.loads(page.read_bytes())
-    document["files"][0] |= {"hashes": {"sha256": hashlib.sha256(evil.read_bytes()).hexdigest()}}
-    document["files"][0]["size"] = evil.stat().st_size
-    page.write_text(json.dumps(document))
-    with FaultyServer({"/": tmp_path / "site"}) as server:
-        with pytest.raises(DecoupleError, match="leaves the folder"):
-            fetch(server, tmp_path)
     assert left_behind(tmp_path) == []
 
 

@@ -139,6 +139,7 @@ def test_one_line_and_nothing_installed(
     (line,) = [line for line in said if line.startswith("decouple: ")]
     assert told in line
     assert installed(environment) == {}
+    assert not list(tmp_path.glob("project/dist/**/*.whl")), "nor is anything where `pip install` could take it from"
 
 
 @pytest.mark.parametrize("fault", [name for name in FAULTS if name.startswith("page")])
