@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import tarfile
@@ -21,13 +20,10 @@ from decouple.stack.engine import Stack, create_tree
 from decouple.upstream.baseline import Baseline, ensure_baseline
 from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
-from tests.support.series import ENVIRONMENT, git, header, tree_of
+from tests.support.series import ENVIRONMENT, git, tree_of
 from tests.support.tools import require_tool
 
 pytestmark = pytest.mark.real
-
-#: What a relocation looks like, in case the project's own series does not exist: by name alone, about 800 files.
-_CUDA = re.compile(r"(^|/)(cuda|cudnn|thc)(/|\.)|\.cuh?$", re.IGNORECASE)
 
 
 @pytest.fixture(scope="module")
@@ -44,54 +40,13 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def made_up(root: Path, baseline: Baseline) -> SeriesPlaces:
-    """About 800 real renames and five edits in real files, as a project of its own."""
-    for folder in ("series", "patches/2.6"):
-        (root / folder).mkdir(parents=True)
-    listed = git(baseline.repo, "ls-tree", "-r", baseline.commit).splitlines()
-    files = [line.split("\t", 1) for line in listed]
-    moved = [path for meta, path in files if _CUDA.search(path) and meta.startswith("100")]
-    assert 700 < len(moved) < 1500
-    text = header("relocate", "relocate") + "".join(
-        f"diff --git a/{path} b/third_device/moved/{path}\nsimilarity index 100%\n"
-        f"rename from {path}\nrename to third_device/moved/{path}\n"
-        for path in moved
-    )
-    (root / "patches/2.6/0001-relocate.patch").write_text(text)
-    names = ["2.6/0001-relocate.patch"]
-    edited = (
-        "CMakeLists.txt",
-        "setup.py",
-        "torch/__init__.py",
-        "c10/core/Device.cpp",
-        "third_device/moved/c10/cuda/CUDAStream.cpp",
-    )
-    for number, path in enumerate(edited, start=2):
-        lines = git(baseline.repo, "show", f"{baseline.commit}:{path.removeprefix('third_device/moved/')}").split("\n")
-        at = next(n for n, line in enumerate(lines) if line.strip() and n >= 40)
-        context = [" " + line for line in lines[at - 3 : at]], [" " + line for line in lines[at + 1 : at + 4]]
-        body = "\n".join([*context[0], "-" + lines[at], "+" + lines[at] + " ", *context[1]])
-        name = f"2.6/{number:04}-edit.patch"
-        (root / "patches" / name).write_text(
-            header(f"edit {path}", f"edit-{number}")
-            + f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -{at - 2},7 +{at - 2},7 @@\n{body}\n"
-        )
-        names.append(name)
-    (root / "series/2.6").write_text("".join(f"{name}\n" for name in names))
-    return SeriesPlaces("2.6", root / "series/2.6", root / "patches", root / "build/2.6/src")
-
-
-@pytest.fixture(scope="module", params=["the project's", "made up"])
-def places(request: pytest.FixtureRequest, scratch: Path, baseline: Baseline) -> SeriesPlaces:
-    """A series and a tree for it, nothing applied."""
-    root = scratch / request.param.split()[0].replace("'", "")
-    if request.param == "made up":
-        places = made_up(root, baseline)
-    else:
-        project = find_project()
-        for folder in ("series", "patches"):  # a copy: others may be editing the project while this runs
-            shutil.copytree(project / folder, root / folder)
-        places = SeriesPlaces("2.6", root / "series/2.6", root / "patches", root / "build/2.6/src")
+@pytest.fixture(scope="module")
+def places(scratch: Path, baseline: Baseline) -> SeriesPlaces:
+    """The project's series and a tree for it, nothing applied."""
+    root = scratch / "project"
+    for folder in ("series", "patches"):  # a copy: others may be editing the project while this runs
+        shutil.copytree(find_project() / folder, root / folder)
+    places = SeriesPlaces("2.6", root / "series/2.6", root / "patches", root / "build/2.6/src")
     create_tree(places, baseline.repo, baseline.commit, baseline.upstream, {})
     return places
 
