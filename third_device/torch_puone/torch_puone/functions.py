@@ -20,10 +20,6 @@ __all__ = [
     "empty_cache",
     "get_allocator_backend",
     "get_per_process_memory_fraction",
-    "max_memory_allocated",
-    "max_memory_reserved",
-    "memory_allocated",
-    "memory_reserved",
     "memory_snapshot",
     "memory_stats",
     "reset_accumulated_memory_stats",
@@ -57,31 +53,12 @@ def empty_cache() -> None:
 def memory_stats(device: Any = None) -> dict[str, Any]:
     """Return the statistics of CUDA's caching allocator.
 
-    They are for tensors of both devices; empty before the first use.
+    They are for tensors of both devices; empty before the first use. The layer's ``memory_allocated`` and those beside
+    it read them.
     """
     if not torch.puone.is_initialized():  # type: ignore[attr-defined]
         return {}
     return torch.cuda.memory_stats(_cuda_index(device))
-
-
-def memory_allocated(device: Any = None) -> int:
-    """Return the bytes that tensors hold."""
-    return int(memory_stats(device).get("allocated_bytes.all.current", 0))
-
-
-def max_memory_allocated(device: Any = None) -> int:
-    """Return the most bytes that tensors held since the last reset."""
-    return int(memory_stats(device).get("allocated_bytes.all.peak", 0))
-
-
-def memory_reserved(device: Any = None) -> int:
-    """Return the bytes taken from the driver."""
-    return int(memory_stats(device).get("reserved_bytes.all.current", 0))
-
-
-def max_memory_reserved(device: Any = None) -> int:
-    """Return the most bytes taken from the driver since the last reset."""
-    return int(memory_stats(device).get("reserved_bytes.all.peak", 0))
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
