@@ -1,7 +1,5 @@
 """The differential corpus: patches that other people wrote, applied by us, by GNU patch and by git apply.
 
-    python -m tests.real.corpus          prints the table
-
 Packages are data (``corpus.toml``), fetched once into the shared cache from Debian and checked by hash. Each series is
 applied in order; for each patch the three see the same files. GNU patch runs as dpkg-source would run it but for
 ``-F0``: no fuzz.
@@ -10,9 +8,7 @@ applied in order; for each patch the three see the same files. GNU patch runs as
 from __future__ import annotations
 
 import re
-import sys
 import tomllib
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +34,6 @@ class Package:
 
     name: str
     version: str
-    habit: str
     dsc: RemoteFile
     orig: RemoteFile
     debian: RemoteFile
@@ -62,11 +57,6 @@ class Row:
     """Why ours refuses."""
     traits: str
 
-    @property
-    def agrees(self) -> bool:
-        """Whether all is the same."""
-        return self.same_as_git and self.same_as_gnu and self.back_again
-
 
 def packages() -> list[Package]:
     """What ``corpus.toml`` lists."""
@@ -74,7 +64,6 @@ def packages() -> list[Package]:
         Package(
             entry["name"],
             entry["version"],
-            entry["habit"],
             *(
                 RemoteFile(
                     entry[key]["name"],
@@ -241,45 +230,3 @@ def traits(one: Patch, before: dict[str, File]) -> str:
         "trailer": bool(one.trailer.strip()),
     }
     return " ".join(word for word, true in found.items() if true)
-
-
-def table(found: list[Row]) -> str:
-    """Patches and variants per package, what they show, and every disagreement."""
-    lines = [f"{'package':14}{'patches':>8}{'variants':>9}{'= git':>7}{'= patch':>8}{'back':>6}  habits"]
-    for name in dict.fromkeys(row.package for row in found):
-        rows_ = [row for row in found if row.package == name]
-        words = Counter(word for row in rows_ if not row.variant for word in row.traits.split())
-        habits = ", ".join(f"{word} {count}" for word, count in words.most_common())
-        lines.append(
-            f"{name:14}{sum(not row.variant for row in rows_):8}{sum(bool(row.variant) for row in rows_):9}"
-            f"{sum(row.same_as_git for row in rows_):7}{sum(row.same_as_gnu for row in rows_):8}"
-            f"{sum(row.back_again for row in rows_):6}  {habits}"
-        )
-    for row in found:
-        if row.why or not row.agrees:
-            state = "applies" if row.ours else "refused"
-            against = [
-                word
-                for word, same in (
-                    ("git", row.same_as_git),
-                    ("GNU patch", row.same_as_gnu),
-                    ("reverse", row.back_again),
-                )
-                if not same
-            ]
-            lines.append(
-                f"{row.package} {row.patch} {row.variant}: {state}, differs: {', '.join(against) or 'nothing'}"
-            )
-            lines.append(f"    {row.why}")
-    return "\n".join(lines)
-
-
-def main() -> int:
-    """Print the table; 1 if anything disagrees that is not a recorded refusal."""
-    found = [row for package in packages() for row in rows(package)]
-    print(table(found))
-    return 0 if all(row.agrees for row in found) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
 """Patches that other people wrote: ours, GNU patch -F0 and git apply must make the same of every one.
 
 The packages are fetched once from Debian (``corpus.toml``); without a network and without a filled cache the tests fail
-with the URL that could not be had. ``python -m tests.real.corpus`` prints the table alone.
+with the URL that could not be had.
 """
 
 from __future__ import annotations
@@ -79,8 +79,3 @@ def test_every_habit_is_in_the_corpus() -> None:
     derived = {word for row in rows if row.variant and row.ours for word in row.traits.split()}
     assert {"-p0", "rename", "mode"} <= derived, "no Debian package at hand has these; they are made from real hunks"
     assert len({row.package for row in rows}) > 6
-
-
-def test_show_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    with capsys.disabled():
-        print("\n" + corpus.table([row for name in NAMES for row in judged(name)]))
