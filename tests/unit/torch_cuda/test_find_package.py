@@ -17,11 +17,20 @@ from .conftest import PROJECT
 
 pytestmark = pytest.mark.tools("cmake", "ninja")
 
+CONFIGURED = {
+    "USE_NCCL": "ON",
+    "CUDAToolkit_VERSION_MAJOR": "12",
+    "CUDAToolkit_VERSION_MINOR": "4",
+    "TORCH_VERSION": "2.6.0",
+    "CORE_VERSION": "2.6.0+decoupled",
+    "CORE_KIND": "built",
+}
 TORCH = """
 get_filename_component(TORCH_INSTALL_PREFIX "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 set(TORCH_INCLUDE_DIRS "${TORCH_INSTALL_PREFIX}/include")
 find_package(Caffe2 REQUIRED PATHS "${CMAKE_CURRENT_LIST_DIR}/../Caffe2" NO_DEFAULT_PATH)
 """
+VERSION = 'set(PACKAGE_VERSION "2.6.0")\nset(PACKAGE_VERSION_COMPATIBLE TRUE)\n'
 CAFFE2 = 'include("${CMAKE_CURRENT_LIST_DIR}/Caffe2Targets.cmake")\n'
 TARGETS = """
 if(TARGET torch) # CMake's own guard, which asks for each target
@@ -76,6 +85,7 @@ def site(tmp_path: Path) -> Path:
     caffe2 = folder / "torch/share/cmake/Caffe2"
     for path, text in {
         folder / "torch/share/cmake/Torch/TorchConfig.cmake": TORCH,
+        folder / "torch/share/cmake/Torch/TorchConfigVersion.cmake": VERSION,
         caffe2 / "Caffe2Config.cmake": CAFFE2,
         caffe2 / "Caffe2Targets.cmake": TARGETS,
         caffe2 / "public/cuda.cmake": CUDA,
@@ -86,8 +96,11 @@ def site(tmp_path: Path) -> Path:
     shutil.copy(PROJECT / "cmake" / Path(backend.IN_TORCH).name, folder / backend.IN_TORCH)
     ours = folder / "torch_cuda/share/cmake/TorchCUDA/InTorch.cmake"
     ours.parent.mkdir(parents=True)
-    text = (PROJECT / "cmake/InTorch.cmake.in").read_text().replace("@USE_NCCL@", "ON")
-    ours.write_text(text.replace("@CUDAToolkit_VERSION_MAJOR@.@CUDAToolkit_VERSION_MINOR@", "12.4"))
+    text = (PROJECT / "cmake/InTorch.cmake.in").read_text()
+    for name, value in CONFIGURED.items():
+        text = text.replace(f"@{name}@", value)
+    ours.write_text(text)
+    (folder / "torch/__init__.py").write_text("from torch._decoupled import preload\n")
     return folder
 
 
@@ -121,6 +134,21 @@ def test_a_torch_without_us_or_with_a_vendors_half_of_its_own_is_left_alone(site
         shutil.rmtree(site / "torch_cuda")
     options = [f"-DINSIDE={without}"] if without in ("torch_cuda", "torch_hip") else []
     assert "linked=torch_cpu_library where=" in configure(site, *options)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("torch/share/cmake/Torch/TorchConfigVersion.cmake", VERSION.replace("2.6.0", "2.7.1")),
+        ("torch/__init__.py", "import sys\n"),
+    ],
+)
+def test_a_torch_that_took_the_place_of_ours_is_not_linked_with_us(site: Path, file: str, text: str) -> None:
+    """`pip install -U torch` leaves torch_cuda, which Python does not load then: C++ linked it to the other torch."""
+    (site / file).write_text(text)
+    said = configure(site)
+    assert "linked=torch_cpu_library where=" in said
+    assert "it was built for torch 2.6.0+decoupled" in said and "pip uninstall torch-cuda" in said
 
 
 @pytest.mark.parametrize(("value", "linked"), [("0", False), ("OFF", False), ("", False), ("1", True)])
