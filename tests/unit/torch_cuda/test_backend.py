@@ -19,6 +19,7 @@ PROJECT = """
 cmake_minimum_required(VERSION 3.18)
 project(tiny LANGUAGES NONE)
 set(TORCH_CUDA_CORE "$ENV{TORCH_CUDA_CORE}")
+set(CORE_FOUND_BESIDE "$ENV{CORE_FOLDER}" CACHE INTERNAL "")
 configure_file(info.json.in build_info.json @ONLY)
 add_custom_command(OUTPUT made.txt COMMAND "${CMAKE_COMMAND}" -E touch made.txt)
 add_custom_target(made ALL DEPENDS made.txt)
@@ -56,6 +57,21 @@ def test_in_steps(project: Path, tmp_path: Path) -> None:
         assert (
             archive.read(f"{info}/top_level.txt").decode() == "torch_cuda\n"
         )  # not torch: a file for CMake is no module
+
+
+def test_a_wheel_for_a_core_in_place_has_no_folder_called_torch(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python took it for all of torch, and `import torch` gave an empty module."""
+    tree = tmp_path / "src/torch"
+    (tree / "csrc").mkdir(parents=True)
+    monkeypatch.setenv("CORE_FOLDER", str(tree))
+    name = backend.build_wheel(str(tmp_path / "dist"))
+    with zipfile.ZipFile(tmp_path / "dist" / name) as archive:
+        assert {member.split("/")[0] for member in archive.namelist()} == {
+            "torch_cuda",
+            f"{name.rsplit('-', 3)[0]}.dist-info",
+        }
 
 
 def test_all_at_once_and_again_with_another_choice(

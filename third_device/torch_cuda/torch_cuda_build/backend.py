@@ -40,8 +40,9 @@ OWN_FILES = (
 IN_TORCH = "torch/share/cmake/Caffe2/Caffe2Targets-torch_cuda.cmake"
 """What torch's own folder gets, by which CMake's find_package(Torch) finds us.
 
-Where no torch lies in that folder, Python takes it for an empty one (docs/split.md, By hand). The core's wheel does not
-bring it: setup.py packs no other than Python files of added_to_core, and an unmodified core has nothing of ours.
+Where no torch lies in that folder, Python takes it for an empty one (docs/split.md, By hand): so a wheel for a core in
+place is without it. The core's wheel does not bring it: setup.py packs no other than Python files of added_to_core, and
+an unmodified core has nothing of ours.
 """
 
 START = ("torch_cuda.pth", "torch_cuda_start.py")
@@ -134,10 +135,21 @@ def list_requirements(info: Mapping[str, Any]) -> list[str]:
     return wheel.list_requirements(table, info)
 
 
-def list_members(staged: Path, info: Mapping[str, Any]) -> dict[str, Path | bytes]:
+def is_core_in_place(folder: Path) -> bool:
+    """Return whether the build in *folder* is for a torch in its source tree.
+
+    ``pip install -e`` leaves it there.
+    """
+    cache = (folder / "CMakeCache.txt").read_text(encoding="utf-8")
+    core = re.search(r"^CORE_FOUND_BESIDE:INTERNAL=(.+)$", cache, re.MULTILINE)
+    return core is not None and (Path(core[1]) / "csrc").is_dir()
+
+
+def list_members(staged: Path, info: Mapping[str, Any], *, in_torch: bool = True) -> dict[str, Path | bytes]:
     """List the files of the wheel but its metadata: name in it -> file.
 
     A patched core (*info*'s "core" is "built") loads us itself; for a stock one Python's start gets a finder.
+    *in_torch*: with what torch's own folder gets.
     """
     package = wheel.import_name(info)
     found: dict[str, Path | bytes] = {
@@ -148,7 +160,7 @@ def list_members(staged: Path, info: Mapping[str, Any]) -> dict[str, Path | byte
     if not CORE_PRELOAD.is_file():
         raise BuildError(f"{CORE_PRELOAD} is missing; next: build in a tree that `decouple apply` made")
     found[f"{package}/_core_preload.py"] = CORE_PRELOAD
-    if package == ROOT.name:  # CMake's find_package(Torch) finds no other vendor's yet
+    if in_torch and package == ROOT.name:  # CMake's find_package(Torch) finds no other vendor's yet
         found[IN_TORCH] = ROOT / "cmake" / Path(IN_TORCH).name
     if info["core"] != "built":
         found.update(start_files(package))
@@ -182,7 +194,9 @@ def pack_wheel(work: WrappedCMake, folder: Path, *, stored: bool = False) -> str
     folder.mkdir(parents=True, exist_ok=True)
     requires = list_requirements(info)
     tag = wheel.make_tag(info, sysconfig.get_platform())
-    return wheel.write_wheel(list_members(staged, info), info, tag, folder, requires, stored=stored).name
+    # beside a core in place it would be all of a package torch
+    members = list_members(staged, info, in_torch=not is_core_in_place(build_dir()))
+    return wheel.write_wheel(members, info, tag, folder, requires, stored=stored).name
 
 
 def build_editable(
@@ -200,11 +214,11 @@ def build_editable(
     info = read_info(staged)
     package = wheel.import_name(info)
     found: dict[str, Path | bytes] = {f"__editable__.{package}.pth": f"{folder}\n".encode()}
-    for name, source in list_members(staged, info).items():
+    for name, source in list_members(staged, info, in_torch=False).items():
         place = folder / name
         if "/" not in name:
             found[name] = source
-        elif name != IN_TORCH and isinstance(source, Path) and source != place:
+        elif isinstance(source, Path) and source != place:
             place.symlink_to(source)
     requires = list_requirements(info)
     tag = wheel.make_tag(info, sysconfig.get_platform())
