@@ -192,7 +192,7 @@ def find_program(options: argparse.Namespace) -> tuple[str, list[str]]:
 
 def choose_python(program: str) -> Path:
     """Return the Python that a command starts, else the one that runs this."""
-    return Path(program) if re.match(r"python[\d.]*$", Path(program).name) else Path(sys.executable)
+    return Path(program) if re.match(r"python[\d.]*t?$", Path(program).name) else Path(sys.executable)
 
 
 def choose_recorded_version(options: argparse.Namespace, python: Path) -> str:

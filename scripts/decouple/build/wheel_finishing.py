@@ -205,8 +205,6 @@ def count_components(wheel: Path) -> tuple[int, int] | None:
 
     Returned are those in the wheel and those asked for beside it; None without one. Raises DecoupleError when it is
     none that can be read.
-
-    Raises DecoupleError when it is none that can be read.
     """
     with zips.open_zip(wheel) as archive:
         name = f"{find_dist_info(archive, wheel)}/{BOM}"

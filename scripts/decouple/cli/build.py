@@ -50,7 +50,10 @@ def register(subparsers: Any) -> None:
     )
     build.add_argument("--profile", default="core", help="core (no CUPTI) or kineto-cupti")
     build.add_argument(
-        "--arch", help="CUDA architectures, e.g. '8.0;9.0+PTX', or official (default: TORCH_CUDA_ARCH_LIST, or 9.0)"
+        "--arch",
+        action="append",
+        help="CUDA architectures, e.g. '8.0;9.0+PTX', or official; may be repeated (default: TORCH_CUDA_ARCH_LIST, or "
+        "9.0)",
     )
     build.add_argument(
         "--cuda", default="", metavar="X.Y", help="the CUDA that stage 2 is compiled with (default: the environment's)"
@@ -131,9 +134,8 @@ def _add_shared_options(parser: argparse.ArgumentParser, *, portably: bool = Tru
 
 
 def _run_build(arguments: argparse.Namespace) -> int:
-    request = make_request(
-        BuildRequest, arguments, archs=arguments.arch, flash=not arguments.no_flash, part=arguments.slice
-    )
+    archs = None if arguments.arch is None else ";".join(arguments.arch)
+    request = make_request(BuildRequest, arguments, archs=archs, flash=not arguments.no_flash, part=arguments.slice)
     if arguments.estimate and arguments.shard:
         raise UsageError("--shard: an estimate is of the whole stage", next_step="leave --shard or --estimate out")
     if arguments.estimate:

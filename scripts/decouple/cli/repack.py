@@ -33,7 +33,12 @@ def register(subparsers: Any) -> None:
         "thin", help="a torch_cuda wheel for some GPUs out of one for many: a fraction of its size"
     )
     thinned.add_argument("wheel", type=Path, help="a whole torch_cuda or torch_hip wheel for several GPUs")
-    thinned.add_argument("--arch", required=True, help="those that it is to be for, e.g. 9.0, '8.0;8.6' or gfx90a")
+    thinned.add_argument(
+        "--arch",
+        action="append",
+        required=True,
+        help="those that it is to be for, e.g. 9.0, '8.0;8.6' or gfx90a; may be repeated",
+    )
     thinned.add_argument("--out", type=Path, help="where it goes (default: beside the wheel)")
     thinned.set_defaults(run=_run_thin)
 
@@ -58,7 +63,7 @@ def _run_split(arguments: argparse.Namespace) -> int:
 
 
 def _run_thin(arguments: argparse.Namespace) -> int:
-    archs = arguments.arch.replace(";", " ").split()
+    archs = " ".join(arguments.arch).replace(";", " ").split()
     _print_wheels(thin_wheel(arguments.wheel, archs, arguments.out or arguments.wheel.parent))
     return OK
 

@@ -113,6 +113,16 @@ def test_the_estimate_says_what_each_choice_costs(
     assert stock.startswith("stage 2: 406 objects to go, about 1 h")
 
 
+def test_an_architecture_given_twice_counts_as_in_one_list(capsys: pytest.CaptureFixture[str]) -> None:
+    """The last one alone was compiled, for hours."""
+    said = []
+    for words in (["7.5;8.0"], ["7.5", "8.0"], ["8.0"]):
+        given = [word for arch in words for word in ("--arch", arch)]
+        assert main(["build", "2.6", "--env", "rootfs", "--stage", "2", "--jobs", "2", *given, "--estimate"]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] != said[2]
+
+
 def test_seven_architectures_cost_what_was_measured() -> None:
     """Seven times was said, of C++ files as well."""
     seven, one = (settings.estimate_cost(2, arch_count=count).core_seconds for count in (7, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import venv
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,6 +37,13 @@ def test_nothing_is_compiled_for_a_torch_where_no_shadow_is_wanted(
     cli.main(["run", *words, "true"])
     assert variables["LD_PRELOAD"].startswith(str(tmp_path / made))
     assert ("SIMCUDA_SHADOW" in variables) == (made == "shadow")
+
+
+@pytest.mark.parametrize(
+    ("program", "own"), [("python3", True), ("python3.13t", True), ("pytest", False), ("python3-config", False)]
+)
+def test_the_torch_is_that_of_the_python_which_the_command_starts(program: str, own: bool) -> None:
+    assert cli.choose_python(f"/env/bin/{program}") == Path(f"/env/bin/{program}" if own else sys.executable)
 
 
 @pytest.mark.parametrize("folder", ["my cache", "a:b", "a;b"])
