@@ -90,6 +90,11 @@ def _run_build(arguments: argparse.Namespace) -> int:
         print(f"added    {name}")
     for name in built.kept:
         print(f"kept     {name}")
+    if built.edited:
+        output.print_aside(
+            f"WARNING: {', '.join(built.edited)}: made from a tree with edits that are in no patch of the series, so "
+            "`decouple wheels` and `decouple verify` refuse it"
+        )
     if arguments.dependencies:
         _print_hosts(arguments.site, resolved)
     print(f"{arguments.site}: {len(built.pages)} pages changed; serve it with any web server, simple/ is the index")

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from decouple.flows.listener import QUIET, Listener
 from decouple.index import wheel
 from decouple.index.site import STATEMENT
 from decouple.index.wheel import Wheel
+from decouple.release.installed_wheels import EDITED, name_series
 from decouple.series.digest import compute_series_digest
 
 
@@ -59,6 +61,12 @@ def verify_wheel(request: VerifyWheelRequest, listener: Listener = QUIET) -> Whe
         raise DecoupleError(
             f"{path.name}: made from series {read.manifest.series.digest[:12]}…, this checkout's is {ours[:12]}…",
             next_step="check out the commit that the wheel was made from",
+        )
+    if name_series(ours, read.manifest.tree).endswith(EDITED):
+        raise DecoupleError(
+            f"{path.name}: made from a tree with edits that are in no patch of the series",
+            next_step="ask who built it for one of the series, or build that: "
+            f"decouple build {shlex.quote(read.manifest.release)}",
         )
     listener.say(f"{path.name}: made from this checkout's series {read.manifest.release}")
     if request.rebuild:

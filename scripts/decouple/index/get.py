@@ -25,6 +25,7 @@ from decouple.index.offer import Offer, parse_local_path
 from decouple.index.remote import STATEMENT_BOUND, Index
 from decouple.index.site import STATEMENT
 from decouple.index.wheel import Wheel
+from decouple.release.installed_wheels import EDITED, name_series
 from decouple.release.manifest import RemoteFile
 from decouple.release.projects import BACKENDS, name_libraries
 from decouple.upstream.download import Downloader
@@ -148,6 +149,11 @@ def _verify_wheel(index: Index, package: Offer, path: Path, trust: Trust) -> Whe
             f"{path.name}: made from another series (digest {read.manifest.series.digest[:12]}…, this checkout's is "
             f"{trust.series_digest[:12]}…)",
             next_step="check out the matching commit, or accept the index's series with --trust-index",
+        )
+    if trust.series_digest is not None and name_series(trust.series_digest, read.manifest.tree).endswith(EDITED):
+        raise DecoupleError(
+            f"{path.name}: made from a tree with edits that are in no patch of the series",
+            next_step="tell its publisher, or accept them with --trust-index",
         )
     if trust.key is not None:
         provenance.verify_statement(

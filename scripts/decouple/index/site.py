@@ -47,6 +47,7 @@ from decouple.index.catalog import CatalogEntry
 from decouple.index.dependencies import LinkedFile
 from decouple.index.wheel import Wheel, read_wheel
 from decouple.release import variants
+from decouple.release.installed_wheels import EDITED, name_series
 from decouple.release.projects import BACKENDS, CORE, LIBRARIES, name_libraries
 from decouple.release.wheel_manifest import SUFFIX
 from decouple.release.wheel_name import WheelName
@@ -60,11 +61,15 @@ OURS = (CORE, *BACKENDS, *map(name_libraries, BACKENDS))
 
 
 class PublishResult(Struct, frozen=True):
-    """What one call published: new files, present files, and every changed page."""
+    """What one call published: new files, present files, and every changed page.
+
+    ``edited`` are those of the files whose tree had edits that are in no patch.
+    """
 
     added: tuple[str, ...]
     kept: tuple[str, ...]
     pages: tuple[str, ...]
+    edited: tuple[str, ...] = ()
 
 
 def build_site(
@@ -125,7 +130,8 @@ def _publish_wheels(
         catalog.write_entries(site, release, merged.values())
     if linked is not None:
         dependencies.write_links(site, linked)
-    return PublishResult(tuple(added), tuple(kept), write_pages(site))
+    edited = (one.path.name for one in found if name_series("", one.manifest.tree) == EDITED)
+    return PublishResult(tuple(added), tuple(kept), write_pages(site), tuple(edited))
 
 
 def _refuse_changed_files(found: Sequence[Wheel], known: Mapping[str, CatalogEntry], site: Path) -> None:

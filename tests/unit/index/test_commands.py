@@ -14,7 +14,7 @@ import pytest
 from decouple.cli import main
 from decouple.index import provenance, wheel
 from decouple.series.digest import compute_series_digest
-from tests.unit.index.wheels import SERIES_B, make_pair
+from tests.unit.index.wheels import SERIES_B, make_pair, make_wheel
 
 PATCH = b"Decouple-Id: one\n---\n"
 
@@ -106,6 +106,21 @@ def test_a_reworded_patch_makes_the_wheels_of_before_another_series(
     assert main(["wheels", "2.6", "--index", str(tmp_path / "site"), "--cuda", "cpu"]) == 1
     said = capsys.readouterr().err
     assert f"another series (digest {digest[:12]}…, this checkout's is {ours[:12]}…)" in said
+
+
+def test_a_wheel_of_a_tree_with_edits_is_not_one_of_the_series(
+    project: Path, digest: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The edits are in the wheel, and in no patch that this checkout could be asked for."""
+    core = make_wheel(tmp_path / "dist", "torch", "2.6.0+decoupled.1", series=digest, tree=f"{'f' * 40}+0123456789ab")
+    assert main(["verify", str(core)]) == 1
+    assert "edits that are in no patch" in capsys.readouterr().err
+    assert main(["index", "build", str(tmp_path / "dist"), "--site", str(tmp_path / "site")]) == 0
+    assert f"WARNING: {core.name}" in capsys.readouterr().err
+    fetch = ["wheels", "2.6", "--index", str(tmp_path / "site"), "--cuda", "cpu"]
+    assert main(fetch) == 1
+    assert "edits that are in no patch" in capsys.readouterr().err
+    assert main([*fetch, "--trust-index"]) == 0
 
 
 def test_a_wheel_is_verified_with_its_key(
