@@ -30,7 +30,7 @@ WANTED = probe.Stage2Needs(cuda="12.4", torch="2.6.0", archs=("9.0",), core_pref
 MARKER = f"600.{os.getpid()}"  # a duration in seconds that no other sleep on the machine has
 
 
-def test_everything_there() -> None:
+def test_a_machine_that_has_everything_passes() -> None:
     probe.check_stage2(ALL, WANTED)
     probe.check_stage2(ALL, replace(WANTED, archs=("8.0", "9.0a", "9.0+PTX")))
 
@@ -47,7 +47,9 @@ def test_everything_there() -> None:
         ({}, {"archs": ("hopper",)}, r"^--arch hopper: not an architecture"),
     ],
 )
-def test_what_stage2_lacks(found: dict[str, str | None], wanted: dict[str, tuple[str, ...]], said: str) -> None:
+def test_what_stage_2_lacks_is_named(
+    found: dict[str, str | None], wanted: dict[str, tuple[str, ...]], said: str
+) -> None:
     with pytest.raises(DecoupleError, match=said):
         probe.check_stage2(
             replace(ALL, **found),  # type: ignore[arg-type]
@@ -59,7 +61,7 @@ def test_without_cudnn_its_headers_are_not_asked_for() -> None:
     probe.check_stage2(replace(ALL, cudnn=None), replace(WANTED, cudnn=False))
 
 
-def test_looking_for_real(host: HostEnvironment, tmp_path: Path) -> None:  # noqa: F811
+def test_the_probe_finds_headers_and_a_core_where_it_is_told_to_look(host: HostEnvironment, tmp_path: Path) -> None:  # noqa: F811
     """The script that looks, run on this machine: no nvcc named, headers and a core where it is told to look."""
     (tmp_path / "cudnn" / "include").mkdir(parents=True)
     (tmp_path / "cudnn" / "include" / "cudnn_version.h").write_text(

@@ -82,7 +82,7 @@ def test_a_wheel_of_a_release_that_has_a_name_of_its_own(tmp_path: Path, release
         f"{'a/' * 3000}x,sha256=AAAA,3\n",
     ],
 )
-def test_a_row_that_no_member_has_or_that_is_there_twice(tmp_path: Path, more: str) -> None:
+def test_a_row_that_no_member_has_or_that_is_there_twice_is_refused(tmp_path: Path, more: str) -> None:
     path = rebuilt(tmp_path, unchanged, lambda text: text + more)
     with pytest.raises(DecoupleError, match="RECORD does not hold"):
         wheel.read_wheel(path)
@@ -102,7 +102,7 @@ def test_a_row_that_no_member_has_or_that_is_there_twice(tmp_path: Path, more: s
     ],
     ids=["not listed", "md5", "shake", "of itself", "no hashes", "odd hash", "5,000 digits", "empty"],
 )
-def test_a_record_that_says_too_little(tmp_path: Path, record: Callable[[str], str]) -> None:
+def test_a_record_that_says_too_little_is_refused(tmp_path: Path, record: Callable[[str], str]) -> None:
     with pytest.raises(DecoupleError, match="RECORD does not hold"):
         wheel.read_wheel(rebuilt(tmp_path, unchanged, record))
 
@@ -126,7 +126,7 @@ def test_a_record_that_says_too_little(tmp_path: Path, record: Callable[[str], s
         ("other-1.dist-info/METADATA", r"one \.dist-info"),
     ],
 )
-def test_a_member_that_two_installers_read_differently(tmp_path: Path, name: str, told: str | None) -> None:
+def test_a_member_that_two_installers_read_differently_is_refused(tmp_path: Path, name: str, told: str | None) -> None:
     path = rebuilt(tmp_path, lambda members: members.update({name: b""}))
     if told is None:
         assert wheel.read_wheel(path).name == "torch"
@@ -135,13 +135,13 @@ def test_a_member_that_two_installers_read_differently(tmp_path: Path, name: str
         wheel.read_wheel(path)
 
 
-def test_two_spellings_of_one_letter(tmp_path: Path) -> None:
+def test_two_members_whose_names_differ_in_the_spelling_of_a_letter_are_refused(tmp_path: Path) -> None:
     path = rebuilt(tmp_path, lambda members: members.update({"torch/caf\u00e9": b"", "torch/cafe\u0301": b""}))
     with pytest.raises(DecoupleError, match="twice"):
         wheel.read_wheel(path)
 
 
-def test_nul_in_a_name_which_zipfile_itself_drops(tmp_path: Path) -> None:
+def test_nul_in_a_name_which_zipfile_itself_drops_is_refused(tmp_path: Path) -> None:
     path = rebuilt(tmp_path, lambda members: members.update({"torch/abcd.py": b""}))
     path.write_bytes(path.read_bytes().replace(b"torch/abcd.py", b"torch/\0bcd.py"))
     with pytest.raises(DecoupleError, match="control character"):
@@ -149,7 +149,7 @@ def test_nul_in_a_name_which_zipfile_itself_drops(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("member", ["METADATA", "decouple.json", "RECORD"])
-def test_three_gigabytes_in_three_megabytes(tmp_path: Path, member: str) -> None:
+def test_a_member_that_claims_three_gigabytes_is_refused_unread(tmp_path: Path, member: str) -> None:
     """The size stands in the archive, so nothing of it is unpacked; checked in a process of 512 MiB."""
     path = rebuilt(tmp_path, unchanged)
     data, size = path.read_bytes(), 3 << 30
@@ -159,13 +159,13 @@ def test_three_gigabytes_in_three_megabytes(tmp_path: Path, member: str) -> None
     assert "DecoupleError" in done and "more than 100 times as much" in done
 
 
-def test_metadata_within_the_wheels_bound_and_beyond_its_own(tmp_path: Path) -> None:
+def test_metadata_within_the_wheels_bound_and_beyond_its_own_is_refused(tmp_path: Path) -> None:
     path = rebuilt(tmp_path, lambda members: members.update({f"{INFO}/METADATA": bytes(archive.TEXT_BOUND + 1)}))
     with pytest.raises(DecoupleError, match=f"METADATA.*{archive.TEXT_BOUND + 1}"):
         wheel.read_wheel(path)
 
 
-def test_a_large_member_that_is_really_there(tmp_path: Path) -> None:
+def test_a_member_that_unpacks_to_three_hundred_times_its_size_is_refused_in_512_mib(tmp_path: Path) -> None:
     zeros = bytes(1 << 20)
     path = tmp_path / NAME
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as out:
@@ -178,7 +178,7 @@ def test_a_large_member_that_is_really_there(tmp_path: Path) -> None:
     assert "DecoupleError" in done and ("100 times" in done or "dist-info" in done)
 
 
-def test_a_directory_of_a_million_members(tmp_path: Path) -> None:
+def test_a_directory_that_claims_200_mib_is_refused(tmp_path: Path) -> None:
     path = rebuilt(tmp_path, unchanged)
     data = path.read_bytes()
     path.write_bytes(data[:-10] + struct.pack("<II", 200 << 20, 0) + b"\0\0")
@@ -233,7 +233,7 @@ def test_a_wheel_is_no_larger_than_an_index_may_offer(tmp_path: Path) -> None:
         wheel.read_wheel(path)
 
 
-def test_encryption_and_unknown_compression(tmp_path: Path) -> None:
+def test_encryption_and_unknown_compression_are_refused(tmp_path: Path) -> None:
     whole = rebuilt(tmp_path, unchanged).read_bytes()
     at = whole.rindex(b"torch/__init__.py") - 46
     for offset, value, told in ((8, 1, "encrypted"), (10, 99, "method 99"), (10, 14, "method 14")):
@@ -243,7 +243,7 @@ def test_encryption_and_unknown_compression(tmp_path: Path) -> None:
             wheel.read_wheel(path)
 
 
-def test_a_flipped_bit_anywhere_in_a_wheel(tmp_path: Path) -> None:
+def test_a_flipped_bit_is_refused_or_changes_nothing_that_is_read(tmp_path: Path) -> None:
     """A bit of every eleventh byte of the archive: a clear refusal, or a wheel that reads as the same one."""
     path = rebuilt(tmp_path, unchanged)
     whole, good = path.read_bytes(), wheel.read_wheel(path)
@@ -296,7 +296,7 @@ def test_a_manifest_of_wrong_types_is_refused_before_anything_is_published(
 @pytest.mark.parametrize(
     "data", [b"[" * 100_000, b'{"schema": ' + b"9" * 5000 + b"}", b'{"x": "\\ud800"}', b"\xff", b"", b"null"]
 )
-def test_a_manifest_that_is_no_json(tmp_path: Path, data: bytes) -> None:
+def test_a_manifest_that_is_no_json_is_refused(tmp_path: Path, data: bytes) -> None:
     path = make_wheel(tmp_path, "torch", "2.6.0+decoupled.1", manifest=data)
     with pytest.raises(DecoupleError, match=r"manifest|schema"):
         wheel.read_wheel(path)
@@ -305,7 +305,7 @@ def test_a_manifest_that_is_no_json(tmp_path: Path, data: bytes) -> None:
 @pytest.mark.parametrize(
     "line", [b"Name: other", b"Version: 2.7.0", b"Requires-Dist: torch=!", b"Requires-Python: what", b"Summary: \xff"]
 )
-def test_metadata_that_says_two_things_or_nothing_sane(tmp_path: Path, line: bytes) -> None:
+def test_metadata_that_says_two_things_or_nothing_sane_is_refused(tmp_path: Path, line: bytes) -> None:
     def change(members: dict[str, bytes]) -> None:
         members[f"{INFO}/METADATA"] = line + b"\n" + members[f"{INFO}/METADATA"]
 
@@ -327,7 +327,7 @@ def test_metadata_that_says_two_things_or_nothing_sane(tmp_path: Path, line: byt
         b"\x00",
     ],
 )
-def test_an_envelope_that_is_none(tmp_path: Path, envelope: bytes) -> None:
+def test_an_envelope_that_is_none_is_refused(tmp_path: Path, envelope: bytes) -> None:
     read = wheel.read_wheel(make_wheel(tmp_path, "torch", "2.6.0+decoupled.1"))
     public = provenance.make_key(tmp_path / "key")
     with pytest.raises(DecoupleError, match=r"DSSE|not signed"):
@@ -335,7 +335,7 @@ def test_an_envelope_that_is_none(tmp_path: Path, envelope: bytes) -> None:
 
 
 @pytest.mark.parametrize("payload", [b"3", b"[]", b"null", b'{"subject": []}', b'{"subject": 3}', b"{", b"[" * 100_000])
-def test_a_rightly_signed_statement_of_nothing(tmp_path: Path, payload: bytes) -> None:
+def test_a_rightly_signed_statement_of_nothing_is_refused(tmp_path: Path, payload: bytes) -> None:
     from securesystemslib.dsse import Envelope
     from securesystemslib.signer import CryptoSigner
 
@@ -375,7 +375,7 @@ def test_a_catalog_that_was_edited_is_named_and_not_crashed_on(tmp_path: Path, c
         site.build_site(tmp_path / "dist", tmp_path / "site")
 
 
-def test_what_the_bounds_say_of_a_real_wheel_they_let_through(tmp_path: Path) -> None:
+def test_a_small_wheel_may_hold_a_member_that_compresses_a_thousandfold(tmp_path: Path) -> None:
     """Machine code compresses three- to fourfold; a member of zeros a thousandfold, and alone it may."""
     path = make_wheel(
         tmp_path, "torch", "2.6.0+decoupled.1", extra_members={"torch/zeros": bytes(zips.GROWTH_FREE // 2)}

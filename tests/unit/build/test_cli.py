@@ -53,7 +53,9 @@ def raw_wheel(folder: Path, text: str = "code") -> Path:
     return path
 
 
-def test_explain(tmp_path: Path, provenance: Provenance, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_prints_what_a_wheel_was_made_from(
+    tmp_path: Path, provenance: Provenance, capsys: pytest.CaptureFixture[str]
+) -> None:
     wheel = wheel_finishing.finish_wheel(
         raw_wheel(tmp_path / "raw"), tmp_path / "dist", manifest(provenance), 1738108800
     )
@@ -294,7 +296,9 @@ def test_a_folder_that_is_no_checkout_is_named(tmp_path: Path) -> None:
         (["--env", "host", "--tree", "/nowhere/at/all"], 2, "/nowhere/at/all: no such folder"),
     ],
 )
-def test_wrong_calls(arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_call_is_refused_and_says_why(
+    arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     got = main(["build", "2.6", "--estimate" if "--tree" not in arguments else "--resume", *arguments])
     assert (got, said in capsys.readouterr().err) == (code, True)
 

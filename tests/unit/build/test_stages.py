@@ -176,7 +176,9 @@ def test_a_finished_build_does_not_count_towards_the_next(host: HostEnvironment,
     assert not recorded.exists()
 
 
-def test_what_makes_it_build_again(host: HostEnvironment, provenance: Provenance) -> None:
+def test_an_edit_its_commit_and_a_damaged_wheel_make_it_build_again(
+    host: HostEnvironment, provenance: Provenance
+) -> None:
     Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
     (host.places.tree / "part1.c").write_text("int part1(void) { return 11; }\n")
     edited = Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
@@ -541,7 +543,7 @@ def interrupt_deletion(reached: int, monkeypatch: pytest.MonkeyPatch) -> Iterato
         yield
 
 
-def test_a_folder_that_is_no_applied_tree(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_applied_tree_is_refused_with_the_command_that_makes_one(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match="decouple apply RELEASE"):
         inputs.read_tree_state(tmp_path)
 
@@ -851,7 +853,9 @@ def test_the_manifest_names_the_compiler_that_the_user_named(
     assert toolchain.describe_toolchain(host, 1, [], variables)[name] == "acme 1.0"
 
 
-def test_of_stage_2_too(host: HostEnvironment, provenance: Provenance) -> None:
+def test_objects_of_stage_2_go_where_a_package_has_another_version_not_where_one_came_or_went(
+    host: HostEnvironment, provenance: Provenance
+) -> None:
     said: list[str] = []
     stage2 = OnThisMachine(BuildJob(host, provenance, Choices(core="stock"), say=said.append))
     stage2.run_step = lambda *_, **__: None  # type: ignore[method-assign]

@@ -42,7 +42,7 @@ def with_lines(change_at: int, *new: str) -> dict[str, bytes]:
     return SOURCE | {"src/f.c": "".join(lines).encode()}
 
 
-def test_clean_and_offset() -> None:
+def test_a_patch_that_applies_elsewhere_is_an_offset_and_not_clean() -> None:
     clean, offset = statuses([change(10, "ten"), change(30, "thirty")], with_lines(20, "a\n", "b\n", "c\n"))
     assert clean.status is Fit.CLEAN
     assert offset.status is Fit.OFFSET and offset.furthest == 2
@@ -241,7 +241,7 @@ def test_a_path_that_is_nothing(tmp_path: Path) -> None:
 # -- the command -----------------------------------------------------------------------------------------------------
 
 
-def test_the_command(
+def test_the_exit_code_says_whether_the_series_applies(
     tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path))

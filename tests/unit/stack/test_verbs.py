@@ -64,7 +64,7 @@ def test_fold_merges_a_diff_into_the_top_patch(world: World) -> None:
     assert "+A decoupled framework.\n" in text and "+line 7: ask the hook\n" in text
 
 
-def test_rename(world: World) -> None:
+def test_rename_moves_the_file_of_a_patch_and_keeps_the_tree(world: World) -> None:
     with Stack.open(world.places) as stack:
         stack.push(None)
         tree = git(world.source, "rev-parse", f"{stack.state.tip}^{{tree}}")
@@ -76,7 +76,7 @@ def test_rename(world: World) -> None:
     assert (world.project / "patches/2.6/0002-device-hooks.patch").exists()
 
 
-def test_delete(world: World) -> None:
+def test_delete_takes_a_patch_out_and_its_file_only_where_that_is_asked(world: World) -> None:
     with Stack.open(world.places) as stack:
         stack.push(None)
         with pytest.raises(UsageError, match="has patches on top of it"):
@@ -89,7 +89,7 @@ def test_delete(world: World) -> None:
     assert not (world.project / "patches/2.6/0002-hooks.patch").exists()
 
 
-def test_import(world: World, tmp_path: Path) -> None:
+def test_an_imported_diff_goes_behind_the_top_patch_with_its_strip_level(world: World, tmp_path: Path) -> None:
     diff = "--- README.md\n+++ README.md\n@@ -1 +1 @@\n-A framework.\n+Imported.\n"
     path = tmp_path / "from-a-mail.diff"
     path.write_text(diff)
@@ -258,7 +258,9 @@ def test_status_names_the_command_that_mends_it(world: World, capsys: pytest.Cap
     assert "overlay out of date\n  next: decouple apply 2.6 --source 'local:/my tree'\n" in capsys.readouterr().out
 
 
-def test_the_command_line(world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_verb_of_the_stack_prints_what_it_did(
+    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def said(*arguments: str, code: int = 0) -> str:
         assert main(arguments) == code
         return capsys.readouterr().out
@@ -281,7 +283,7 @@ def test_the_command_line(world: World, capsys: pytest.CaptureFixture[str], monk
         "README.md: edits go into 2.6/0002-hooks.patch\ntorch/fresh.py: edits go into 2.6/0002-hooks.patch\n"
         "rewritten 2.6/0002-hooks.patch\n"
     )
-    assert "20 in-file" not in said("status", code=1)
+    assert "\n2 in-file patches: 8 changed lines (+5 -3)" in said("status", code=1)
     assert main(["push", "2.6", "nonsense"]) == 2
     assert "no patch 'nonsense' in series 2.6" in capsys.readouterr().err
     assert main(["status", "9.9"]) == 2
@@ -361,7 +363,7 @@ def test_an_editor_that_cannot_be_started_is_no_fault_of_ours(
     assert told in capsys.readouterr().err
 
 
-def test_it_is_a_program(world: World) -> None:
+def test_apply_of_an_unknown_release_names_the_command_that_makes_its_manifest(world: World) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "decouple", "apply", "1.0"], capture_output=True, text=True, check=False
     )
@@ -391,7 +393,7 @@ def test_a_header_survives_the_way_through_a_commit(text: str) -> None:
     assert parse_commit_text(fresh, "2.6/0001-x.patch").has_same_text(commit) or "Author" in text or not text
 
 
-def test_dates() -> None:
+def test_the_date_of_a_mail_survives_the_way_through_a_commit() -> None:
     def raw(field: str) -> str:
         return parse_commit_text(f"Subject: x\nFrom: A <a@example.org>\n{field}\n\n", "x").date
 

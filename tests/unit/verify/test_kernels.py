@@ -291,7 +291,7 @@ def test_the_host_registers_every_kernel_and_names_what_it_calls(tmp_path: Path)
     assert host_symbols.read_host_symbols(forgotten, ["sm_90"]).unregistered == (ONE[1].name,)
 
 
-def test_how_the_bytes_differ(tmp_path: Path) -> None:
+def test_how_a_function_differs_is_counted_in_instructions(tmp_path: Path) -> None:
     ours, theirs = bytes(range(48)), bytes(range(16)) + b"!" * 16 + bytes(range(32, 48))
     paths = [built(tmp_path, "a", [Made(ONE[0].name, ours)]), built(tmp_path, "b", [Made(OTHER[0].name, theirs)])]
     found = compare.compare_dumps(*(dump.dump_libraries([path], path.name) for path in paths)).found
@@ -412,7 +412,9 @@ def test_a_registered_name_may_stand_behind_a_number_and_need_not_be_mangled(tmp
     assert host_symbols.read_host_symbols(library, ["sm_90"]).unregistered == ()
 
 
-def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_prints_how_many_are_the_same_and_ends_with_1_where_one_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     one, other = built(tmp_path, "a", ONE), built(tmp_path, "b", [OTHER[0], Made(OTHER[1].name, b"c" * 48)])
     kept = tmp_path / "b.kernels.xz"
     assert cli.main(["kernels", "dump", str(other), "-o", str(kept), "--label", "theirs"]) == 0
