@@ -118,7 +118,7 @@ def test_debians_patched_tree_is_what_quilt_makes(manifest: Manifest, fetched: U
     assert again.tree == patched.tree
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "decouple", "fetch", "2.6", "--debian-patches", "--offline", "--json"],
         check=True,

@@ -179,7 +179,7 @@ def renamed(toolkit: Path) -> Path:
 
 
 def test_its_driver_compiles_pytorchs_sources_by_the_vendors_names(
-    tree: Path, torch: Path, toolkit: Path, folder: Path, renamed: Path, capsys: pytest.CaptureFixture[str]
+    tree: Path, torch: Path, toolkit: Path, folder: Path, renamed: Path
 ) -> None:
     """At most some 20 sources, 8 core-seconds each at worst: minutes on a loaded machine."""
     names = [str(folder / "acme.toml"), "--header", str(folder / "acme_names.h"), "--toolkit", str(renamed)]

@@ -172,7 +172,7 @@ def test_a_release_file_of_another_key_vouches_for_nothing(tmp_path: Path, keyri
     assert ring.exists()
 
 
-def test_what_nothing_vouches_for_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_nothing_vouches_for_is_named(tmp_path: Path) -> None:
     from decouple.cli.wheel_origin import describe_checks
 
     one = root_description.load_description()

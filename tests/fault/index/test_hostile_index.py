@@ -216,7 +216,7 @@ def test_another_projects_wheel_is_not_offered_for_torch(
 
 
 @pytest.mark.parametrize("name", ["../../x", "//evil.example/", "http://evil.example/", "a" * 200, "", "torch\x1b[2J"])
-def test_a_front_page_leads_only_to_projects(server: Hostile, name: str, tmp_path: Path) -> None:
+def test_a_front_page_leads_only_to_projects(server: Hostile, name: str) -> None:
     server.files["/simple/index.json"] = json.dumps(
         {"meta": {"api-version": "1.1"}, "projects": [{"name": name}]}
     ).encode()

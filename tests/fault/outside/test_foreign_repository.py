@@ -276,7 +276,7 @@ def test_what_replaces_objects_is_not_asked(clone: Path) -> None:
     assert readers.open_path(clone, "HEAD", (), None).source.read("version.txt") == b"2.6.0a0\n"
 
 
-def test_a_persons_own_word_on_transports_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clone: Path) -> None:
+def test_a_persons_own_word_on_transports_is_kept(monkeypatch: pytest.MonkeyPatch, clone: Path) -> None:
     monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "https:ssh")
     with pytest.raises(DecoupleError, match="not allowed"):
         unpublished_manifest.describe_repository("mine", clone.as_uri(), "v2.6.0")

@@ -65,7 +65,7 @@ def test_no_is_an_answer_on_a_full_disk_too(small_disk: Path) -> None:
     assert try_git("rev-parse", "--verify", "--quiet", "refs/heads/none", cwd=small_disk).status == 1
 
 
-def test_a_long_command_says_it_in_words_that_nobody_knows(small_disk: Path, tmp_path: Path) -> None:
+def test_a_long_command_says_it_in_words_that_nobody_knows(small_disk: Path) -> None:
     log = small_disk / "log"
     with pytest.raises(DecoupleError, match=r"status 3.*pas de place"):
         run_logged(["sh", "-c", "echo pas de place; exit 3"], log=log, what="compiling")

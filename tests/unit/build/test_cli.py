@@ -160,7 +160,7 @@ def left(project: Path) -> list[str]:
     return sorted(path.relative_to(project).as_posix() for path in project.rglob("*") if not any(path.glob("*")))
 
 
-def test_clean_leaves_the_source_and_the_wheels(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_clean_leaves_the_source_and_the_wheels(built: Path) -> None:
     assert main(["clean", "2.6", "--stage", "2"]) == 0
     assert (built / "build/2.6/src/build").is_dir() and not (built / "build/2.6/stage2").exists()
     assert (built / "build/2.6/state/stage1.json").exists() and not (built / "build/2.6/state/stage2.json").exists()
@@ -288,19 +288,19 @@ def test_a_folder_that_is_no_checkout_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "said"),
     [
-        (["--arch", "hopper"], 2, "--arch hopper: not an architecture"),
-        (["--profile", "rocm"], 2, "profile 'rocm' is unknown"),
-        (["--jobs", "0"], 2, "--jobs 0: at least 1"),
-        (["--env", "host", "--tree", "/nowhere/at/all"], 2, "/nowhere/at/all: no such folder"),
+        (["--arch", "hopper"], "--arch hopper: not an architecture"),
+        (["--profile", "rocm"], "profile 'rocm' is unknown"),
+        (["--jobs", "0"], "--jobs 0: at least 1"),
+        (["--env", "host", "--tree", "/nowhere/at/all"], "/nowhere/at/all: no such folder"),
     ],
 )
 def test_a_wrong_call_is_refused_and_says_why(
-    arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     got = main(["build", "2.6", "--estimate" if "--tree" not in arguments else "--resume", *arguments])
-    assert (got, said in capsys.readouterr().err) == (code, True)
+    assert (got, said in capsys.readouterr().err) == (2, True)
 
 
 @pytest.mark.parametrize("more", [[], ["--stage", "2", "--kernels", "official"]])

@@ -502,7 +502,7 @@ def test_objects_and_settings_of_one_tree_are_not_anothers(
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_deletion_of_foreign_objects_that_was_interrupted_goes_on(
-    number: int, host: HostEnvironment, provenance: Provenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    number: int, host: HostEnvironment, provenance: Provenance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The note that called them foreign went before them, and what was left was linked into this build's wheel."""
 

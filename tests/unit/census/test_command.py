@@ -187,7 +187,7 @@ def test_a_file_that_no_rule_places_stops_no_census(tree: Path, capsys: pytest.C
     assert "cuda_thing.cu" in said.out + said.err or found[0]["verdict"] == "moved"
 
 
-def test_a_fork_brings_its_own_words(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fork_brings_its_own_words(tree: Path) -> None:
     """No global rule is edited: the file is for this tree alone."""
     (tree / "torch/csrc/planted_macro.cpp").write_text("int a;\n#ifdef USE_ACME\nint b;\n#endif\n")
     (tree / "torch/planted.py").write_text("import torch\nx = torch._C._acmeBinding(1)\n")

@@ -147,7 +147,7 @@ def test_files_for_a_person_are_utf_8_in_every_locale(world: World, environment:
     assert state["applied"][-1]["name"] == "2.6/0004-path.patch"
 
 
-def test_a_stream_is_left_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stream_is_left_as_it_was() -> None:
     before = sys.stdout, sys.stdout.errors
     with escape_streams():
         assert sys.stdout.errors == "backslashreplace"

@@ -117,9 +117,7 @@ def test_explain_says_of_each_kind_whose_it_is(tmp_path: Path) -> None:
     assert kinds == set(KERNELS) and "upstream's own wheel" not in KERNELS["installed"]
 
 
-def test_the_wheel_is_fetched_while_the_tree_and_the_root_are_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_wheel_is_fetched_while_the_tree_and_the_root_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """One after the other they are most of the minutes to an imported torch_cuda."""
     started, made = threading.Event(), threading.Event()
 

@@ -115,7 +115,7 @@ def test_what_no_machine_builds_is_said_before_what_this_one_lacks(
 
 
 def test_a_machine_that_is_too_small_is_named_behind_a_release_that_no_machine_builds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(build, "read_available_memory", lambda: 1)
     with pytest.raises(UsageError, match="Debian has no source"):

@@ -82,7 +82,7 @@ def test_a_cuda_that_the_release_is_not_compiled_with(tmp_path: Path) -> None:
         verify_portable_wheels(request(tmp_path, cuda="12.9"))
 
 
-def test_another_cuda_must_say_what_its_layer_was_made_of(tmp_path: Path) -> None:
+def test_another_cuda_must_say_what_its_layer_was_made_of() -> None:
     official = load_release(PROJECT, "2.6").toolchain
     made = verify_portable.make_toolchain("2.6", official, "11.8")
     wanted = {one.asks: one.value for one in facts.list_expected_facts(made, ["9.0"], "host", {})}

@@ -173,7 +173,7 @@ def test_a_release_without_a_tree_says_where_one_comes_from(
     assert "decouple apply 1.3 --source PATH" in said, "where it is not"
 
 
-def test_a_commit_of_a_repository_is_a_source_and_a_manifest(project: Project, tmp_path: Path) -> None:
+def test_a_commit_of_a_repository_is_a_source_and_a_manifest(project: Project) -> None:
     project.lay_overlay()
     repo = project.sources["1.1"]
     project.upstream("1.1", {"version.txt": "1.1.0a0\n", **dict.fromkeys("abc", numbered(1, 60))})

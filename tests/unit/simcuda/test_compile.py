@@ -19,7 +19,7 @@ def pretend(folder: Path, name: str, script: str) -> Path:
 
 
 @pytest.mark.tools("c++")
-def test_the_first_error_is_told_and_no_line_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_error_is_told_and_no_line_before_it(tmp_path: Path) -> None:
     """A path, a warning and a note have the word too; the undeclared name that comes second follows from the first."""
     folder = tmp_path / "errors"
     folder.mkdir()

@@ -291,7 +291,7 @@ print([launch(axpy, Dim(1, 1, 1), Dim(32, 1, 1), None, 0, None) for _ in range(2
     assert log.read_text().split() == ["axpy"]
 
 
-def test_a_kernel_may_be_in_the_code_object_of_one_architecture(built: Path, tmp_path: Path) -> None:
+def test_a_kernel_may_be_in_the_code_object_of_one_architecture(built: Path) -> None:
     program = """
 both = [make_code_object({"other": [4]}), make_code_object({"axpy": [8]})]
 damaged = make_bundle(*both)

@@ -53,7 +53,7 @@ def test_the_shadow_is_loaded_once_with_torch(tmp_path: Path, program: str) -> N
     assert (done.stdout, done.stderr) == ("/shadow.so\n", "")
 
 
-def test_without_a_torch_there_is_no_module_of_that_name(tmp_path: Path) -> None:
+def test_without_a_torch_there_is_no_module_of_that_name() -> None:
     program = "import importlib.util; print(importlib.util.find_spec('torch'))"
     variables = {"PYTHONPATH": str(launch_environment.HERE / "inject"), "SIMCUDA_SHADOW": "/shadow.so"}
     command = [sys.executable, "-S", "-c", f"import sitecustomize; {program}"]

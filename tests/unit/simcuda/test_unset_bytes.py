@@ -13,7 +13,6 @@ from simcuda import cli, unset_bytes
 from simcuda.errors import SimcudaError
 from tests.unit.simcuda.test_ledger import run
 
-MEMCHECK = Path("/usr/include/valgrind/memcheck.h")
 LAUNCH = """
 cuda.axpy(x, y, 7, rest={rest})
 print(json.dumps(entries()))
@@ -45,7 +44,7 @@ def test_what_nobody_sets_is_left_out_and_what_is_set_is_not(built: Path, tmp_pa
 
 
 @pytest.mark.tools("valgrind")  # which knows what was never set
-def test_memcheck_knows_in_one_run_what_nobody_set(built: Path, tmp_path: Path) -> None:
+def test_memcheck_knows_in_one_run_what_nobody_set(built: Path) -> None:
     """A structure of 24 bytes out of malloc, of which six were never written."""
     program = """
 malloc = c.CDLL(None).malloc

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.stack import edits
 from decouple.stack.engine import Stack
-from tests.support.series import LINES, World, contents, git, header, tree_of
+from tests.support.series import World, contents, git, header, tree_of
 
 
 def project_files(world: World) -> dict[str, bytes]:
@@ -374,7 +373,7 @@ def test_a_merge_cannot_become_a_patch(world: World) -> None:
             edits.refresh_patches(stack)
 
 
-def test_offsets_can_be_taken_out(world: World, tmp_path: Path) -> None:
+def test_offsets_can_be_taken_out(world: World) -> None:
     hunk = "@@ -25,7 +25,7 @@\n line 27\n line 28\n line 29\n-line 30\n+line x\n line 31\n line 32\n line 33\n"
     path = world.patch_text(
         "2.6/0004-off.patch", header("off", "off") + f"--- a/torch/core.py\n+++ b/torch/core.py\n{hunk}"
@@ -387,4 +386,3 @@ def test_offsets_can_be_taken_out(world: World, tmp_path: Path) -> None:
         stack.pop(1)
         assert not stack.push(1).offsets
     assert "@@ -27,7 +27,7 @@" in path.read_text()
-    assert LINES

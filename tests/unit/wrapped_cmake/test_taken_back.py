@@ -149,7 +149,7 @@ def test_a_linker_that_is_changed(link: Callable[..., list[str]]) -> None:
     assert link("auto", LDFLAGS="-fuse-ld=bfd") == ["-fuse-ld=bfd"] * 3
 
 
-def test_a_change_of_the_linker_keeps_the_flags_of_others(link: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_a_change_of_the_linker_keeps_the_flags_of_others(link: Callable[..., list[str]]) -> None:
     assert link("mold", LDFLAGS="-Wl,-O1") == ["-fuse-ld=mold -Wl,-O1"] * 3
     assert link("lld", LDFLAGS="-Wl,-O1") == ["-fuse-ld=lld -Wl,-O1"] * 3
     assert link("none", LDFLAGS="-Wl,-O1") == ["-Wl,-O1"] * 3
