@@ -345,6 +345,11 @@ assert torch.ops.acme.where(torch.ones(1, device="acme:1")) == 1 and torch.acme.
 z = torch.ones(1, device="acme", requires_grad=True)
 torch.acme.scaled(z).backward()
 assert z.grad.item() == 3
+try:
+    torch.func.grad(lambda x: torch.acme.scaled(x).sum())(z.detach())
+    raise AssertionError("torch.func knows no gradient that C++ computes")
+except RuntimeError as error:
+    assert "torch::autograd::Function" in str(error), error
 bias = torch.ones(1, device="acme", requires_grad=True)
 torch.ops.acme.shifted(z, bias).backward()
 assert z.grad.item() == 4 and bias.grad.item() == 2

@@ -165,6 +165,16 @@ def test_every_form_of_an_operator_has_its_declaration(interpreter: Path, tmp_pa
     assert '{"scaled", "acme::scaled"}' in source
 
 
+def test_an_operator_of_its_own_has_its_gradient_for_every_tensor(interpreter: Path, tmp_path: Path) -> None:
+    """The tensors of torch.func have no key of the device on 2.6: its gradients would be zeros."""
+    source = generate_text(interpreter, tmp_path, MORE)[1]
+    blocks = re.findall(r"TORCH_LIBRARY_IMPL\((\w+), (Autograd\w*), m\) \{(.*?)\n\}", source, re.DOTALL)
+    assert {(namespace, key): re.findall(r'impl\("([\w.]+)"', block) for namespace, key, block in blocks} == {
+        ("acme", "Autograd"): ["parts.at"],
+        ("aten", "AutogradPrivateUse1"): ["gelu"],
+    }
+
+
 MAY_BE_MISSING = """
 namespace: acme
 kernels:

@@ -640,7 +640,10 @@ class _Writer:
             self.declared.append(declared)
         name = _make_identifier(f"{namespace}_{op}")
         self.wrappers.append(_autograd(self.namespace, name, signature, backward, tensors, count, call))
-        self._register_at(namespace, "AutogradPrivateUse1", op, f"TORCH_FN(autograd_{name})")
+        # An operator of the vendor's own has no other gradient, whatever the tensor is: those that torch.func passes
+        # have no key of the device on 2.6 (ATen/functorch/BatchedTensorImpl.h: kKeysToPropagateToWrapper).
+        key = "AutogradPrivateUse1" if namespace == "aten" else "Autograd"
+        self._register_at(namespace, key, op, f"TORCH_FN(autograd_{name})")
 
     def refuse_lost_gradients(self) -> None:
         """Let backward raise where an operator has a kernel and no gradient.
