@@ -355,6 +355,12 @@ torch.ops.acme.shifted(z, bias).backward()
 assert z.grad.item() == 4 and bias.grad.item() == 2
 torch.ops.acme.shifted(z).backward()
 assert z.grad.item() == 5, "without one"
+for elsewhere in ("cpu", "acme:1"):
+    try:
+        torch.ops.acme.shifted(z, torch.ones(1, device=elsewhere))
+        raise AssertionError(f"shifted took an address on {elsewhere}")
+    except RuntimeError as error:
+        assert f"those of acme::shifted are on acme:0 and {elsewhere}" in str(error), error
 print("all forms")
 """
 

@@ -165,6 +165,22 @@ def test_every_form_of_an_operator_has_its_declaration(interpreter: Path, tmp_pa
     assert '{"scaled", "acme::scaled"}' in source
 
 
+def test_an_operator_of_its_own_gets_tensors_of_one_device(interpreter: Path, tmp_path: Path) -> None:
+    """Its kernel would take an address of the host, or of another device, for one of its own."""
+    text = (
+        "namespace: acme\ncustom:\n"
+        "  - {func: 'scale(Tensor self, Tensor? by=None) -> Tensor', like: self}\n"
+        "  - {func: 'total(Tensor[] all) -> Tensor', meta: total_shape}\n"
+        "  - {func: 'twice(Tensor self) -> Tensor', like: self}\n"
+        "  - {func: 'fetch(Tensor self, Tensor lengths) -> Tensor', like: self, elsewhere: true}\n"
+    )
+    source = generate_text(interpreter, tmp_path, text)[1]
+    assert re.findall(r"check_one_device\(.*;", source) == [
+        'check_one_device("acme::scale", third_device::OperandDevices::of_any(self, by));',
+        'check_one_device("acme::total", third_device::OperandDevices::of_any(all));',
+    ]
+
+
 def test_an_operator_of_its_own_has_its_gradient_for_every_tensor(interpreter: Path, tmp_path: Path) -> None:
     """The tensors of torch.func have no key of the device on 2.6: its gradients would be zeros."""
     source = generate_text(interpreter, tmp_path, MORE)[1]

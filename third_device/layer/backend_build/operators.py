@@ -35,6 +35,7 @@ The file has these keys, all optional but ``namespace``::
                                    # of a Tensor? that is missing both are undefined
         like: self                 # the meta kernel: the output has this argument's shape and dtype
         python: swish              # torch.acme.swish
+        elsewhere: true            # your kernel takes tensors of the CPU and other devices, too; else they are refused
       - func: split.two(Tensor self, int at) -> (Tensor, Tensor)  # overloads, several outputs
         meta: split_shapes         # the meta kernel is yours: arguments and results as the operator's
       - func: swish_(Tensor(a!) self) -> Tensor(a!)  # in place and out: the outputs are arguments, so neither is needed
@@ -84,7 +85,7 @@ _KEYS = {
     "": {"namespace", "kernels", "stubs", "custom", "reroute", "fallback", "autocast"},
     "kernels": {"op", "dtypes", "contiguous", "elsewhere", "kernel", "backward", "key"},
     "stubs": {"op", "stub", "header", "kernel", "dtypes"},
-    "custom": {"func", "backward", "like", "meta", "python"},
+    "custom": {"func", "elsewhere", "backward", "like", "meta", "python"},
     "reroute": {"op", "to"},
     "fallback": {"deny"},
 }
@@ -605,13 +606,14 @@ class _Writer:
     def _write_declaration(self, signature: _Signature, what: str) -> None:
         self.declared.append(f"{signature.returns} {signature.name}({signature.parameters});  // {what}")
 
-    def _wrap_guarded(self, name: str, own: _Signature, schema: Any) -> str:
+    def _wrap_guarded(self, name: str, own: _Signature, schema: Any, check: str = "") -> str:
         """Write a function that calls the vendor's on the device of its tensors.
 
-        Returns it as a registration takes it.
+        ``check`` is a line that comes first. Returns it as a registration takes it.
         """
         wrapper = f"guarded_{_make_identifier(name)}"
-        lines = [f"{own.returns} {wrapper}({own.parameters}) {{", *_write_guard(own, schema)]
+        first = [f"  {check}"] if check else []
+        lines = [f"{own.returns} {wrapper}({own.parameters}) {{", *first, *_write_guard(own, schema)]
         lines += [f"  return {self.namespace}::{own.name}({own.names});", "}", ""]
         self.wrappers.append("\n".join(lines))
         return f"TORCH_FN({wrapper})"
@@ -726,7 +728,13 @@ class _Writer:
         self.schemas[op] = schema
         self.definitions.append(f"  m.def({json.dumps(entry['func'])});")  # a C++ literal alike: defaults have quotes
         self._write_declaration(signature, "custom")
-        self._register_at(self.namespace, "PrivateUse1", op, self._wrap_guarded(f"custom_{op}", signature, schema))
+        check = ""
+        if not entry.get("elsewhere", False) and (len(signature.tensors()) > 1 or signature.lists()):
+            devices = f"third_device::OperandDevices::of_any({signature.format_operands()})"
+            check = f'third_device::check_one_device("{self.namespace}::{op}", {devices});'
+        self._register_at(
+            self.namespace, "PrivateUse1", op, self._wrap_guarded(f"custom_{op}", signature, schema, check)
+        )
         written = [argument.name for argument in schema.arguments.flat_all if argument.is_write]
         if set(written) & {name for name, _ in signature.lists()}:
             raise OperatorsError(f"{where}: a list of tensors cannot be written to: {schema}")

@@ -92,12 +92,20 @@ TD_API std::vector<std::pair<std::string, std::string>> python_functions();
 // Operators of ATen that operators.yaml has a kernel for, and its dispatch key: the layer registers none of its own there.
 // PyTorch would take the later one of two, and warn. Generated; none by default.
 TD_API std::vector<std::pair<c10::DispatchKey, std::string>> own_operators();
-// The devices of ours that an operator's operands are on: tensors, such as may be missing, and lists of either.
+// The devices that an operator's operands are on, tensors, such as may be missing, and lists of either: of ours alone, or of
+// any kind (of_any).
 class OperandDevices {
  public:
   template <typename... Operands>
   explicit OperandDevices(const Operands&... operands) {
     (add(operands), ...);
+  }
+  template <typename... Operands>
+  static OperandDevices of_any(const Operands&... operands) {
+    OperandDevices made;
+    made.any_ = true;
+    (made.add(operands), ...);
+    return made;
   }
   bool are_one() const { return !other_.has_value(); }
   // Of two that differ.
@@ -106,7 +114,7 @@ class OperandDevices {
 
  private:
   void add(const at::Tensor& tensor) {
-    if (!tensor.defined() || !tensor.is_privateuseone()) return;
+    if (!tensor.defined() || !(any_ || tensor.is_privateuseone())) return;
     if (!first_.has_value()) first_ = tensor.device();
     if (tensor.device() != *first_) other_ = tensor.device();
   }
@@ -121,6 +129,7 @@ class OperandDevices {
     }
   }
 
+  bool any_ = false;
   std::optional<c10::Device> first_, other_;
 };
 // Raises unless the operands are on one device.
