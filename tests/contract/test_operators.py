@@ -60,7 +60,7 @@ def test_the_same_yaml_gives_the_same_bytes(interpreter: Path) -> None:
     assert "KERNEL_PRIVATEUSEONE(mm, lower_precision_fp)" in source
     assert 'third_device::check_one_device("mm.out", third_device::OperandDevices(self, mat2, out));' in source
     for output in ("grad_input", "out"):  # an operator runs where its output is
-        assert f"guard(at::device_of({output}))" in source
+        assert f"guard_(at::device_of({output}))" in source
 
 
 def test_a_kernel_that_takes_a_gradient_away_raises_in_backward(interpreter: Path, tmp_path: Path) -> None:
@@ -161,7 +161,9 @@ def test_every_form_of_an_operator_has_its_declaration(interpreter: Path, tmp_pa
         "custom_halve_out": "out",
         "SparsePrivateUse1_add_Tensor": "self",
     }.items():
-        assert f"guard(at::device_of({tensor}));" in wrappers[wrapper], "vendors' functions run where their tensors are"
+        assert f"guard_(at::device_of({tensor}));" in wrappers[wrapper], (
+            "vendors' functions run where their tensors are"
+        )
     assert '{"scaled", "acme::scaled"}' in source
 
 
@@ -179,6 +181,18 @@ def test_an_operator_of_its_own_gets_tensors_of_one_device(interpreter: Path, tm
         'check_one_device("acme::scale", third_device::OperandDevices::of_any(self, by));',
         'check_one_device("acme::total", third_device::OperandDevices::of_any(all));',
     ]
+
+
+def test_the_generated_code_takes_no_name_of_an_argument(interpreter: Path, tmp_path: Path) -> None:
+    text = (
+        "namespace: acme\ncustom:\n"
+        "  - {func: 'attend(Tensor context, Tensor made) -> (Tensor, Tensor)', like: [context, made], backward: back}\n"
+        "  - {func: 'mark_(Tensor(a!) self, Tensor guard, Tensor counted, Tensor below) -> Tensor(a!)'}\n"
+    )
+    source = generate_text(interpreter, tmp_path, text)[1]
+    kinds = r"(?:auto|AutogradContext\*|OptionalDeviceGuard|CountedWrites|AutoDispatchBelowADInplaceOrView)"
+    taken = set(re.findall(rf"{kinds} (\w+)", source))
+    assert taken and not taken & {"context", "made", "guard", "counted", "below"}
 
 
 def test_an_operator_of_its_own_has_its_gradient_for_every_tensor(interpreter: Path, tmp_path: Path) -> None:

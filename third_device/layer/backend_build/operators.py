@@ -792,8 +792,8 @@ class _Writer:
         name = f"inplace_{_make_identifier(op)}"
         self.wrappers.append(
             f"{signature.returns} {name}({signature.parameters}) {{\n"
-            f"  const third_device::CountedWrites counted({{{', '.join(written)}}});\n"
-            "  at::AutoDispatchBelowADInplaceOrView below;\n"
+            f"  const third_device::CountedWrites counted_({{{', '.join(written)}}});\n"
+            "  at::AutoDispatchBelowADInplaceOrView below_;\n"
             f"  return {_write_call(self.namespace, op, signature, signature.names)};\n"
             "}\n"
         )
@@ -932,7 +932,7 @@ def _write_guard(signature: _Signature, schema: Any) -> list[str]:
     where = where or [name for name, _ in signature.tensors()]
     if not where:
         return []
-    return [f"  const c10::OptionalDeviceGuard guard(at::device_of({where[-1 if schema.arguments.out else 0]}));"]
+    return [f"  const c10::OptionalDeviceGuard guard_(at::device_of({where[-1 if schema.arguments.out else 0]}));"]
 
 
 def _write_devices(signature: _Signature) -> str:
@@ -982,20 +982,19 @@ def _autograd(
     made = f"return {call};"
     passed_on = f"return Autograd_{name}::apply({signature.names});"
     if not one:
-        made = (
-            f"auto made = {call};\n    return {{{', '.join(f'std::get<{number}>(made)' for number in range(count))}}};"
-        )
-        taken = ", ".join(f"made[{number}]" for number in range(count))
-        passed_on = f"auto made = Autograd_{name}::apply({signature.names});\n  return {{{taken}}};"
+        parts = ", ".join(f"std::get<{number}>(made_)" for number in range(count))
+        made = f"auto made_ = {call};\n    return {{{parts}}};"
+        taken = ", ".join(f"made_[{number}]" for number in range(count))
+        passed_on = f"auto made_ = Autograd_{name}::apply({signature.names});\n  return {{{taken}}};"
     return f"""struct Autograd_{name} : torch::autograd::Function<Autograd_{name}> {{
-  static {outputs} forward(torch::autograd::AutogradContext* context, {signature.parameters}) {{
-    at::AutoDispatchBelowADInplaceOrView below;
-    context->save_for_backward({{{values}}});
+  static {outputs} forward(torch::autograd::AutogradContext* context_, {signature.parameters}) {{
+    at::AutoDispatchBelowADInplaceOrView below_;
+    context_->save_for_backward({{{values}}});
     {made}
   }}
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context_,
                                                  torch::autograd::variable_list outputs) {{
-    auto saved = context->get_saved_variables();
+    auto saved = context_->get_saved_variables();
     std::vector<at::Tensor> grads = {namespace}::{backward}({"outputs[0]" if one else "outputs"}{saved});
     TORCH_CHECK(grads.size() == {len(tensors)}, "{backward} returns a gradient for each of {len(tensors)} tensors");
     return {{{gradients}}};
