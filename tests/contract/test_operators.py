@@ -391,6 +391,7 @@ def test_a_stub_is_called_by_atens_function_of_that_overload(interpreter: Path, 
 BAD = {
     "stubs: [{op: cudnn_convolution.out, stub: s, header: h, kernel: k}]": "no stub is called on the CPU; write it",
     "kernels: [mm.uot]": "no operator 'mm.uot'; did you mean",
+    "kernels: [add]": "no operator 'add'; did you mean add.Tensor or add.out",
     "kernels: [mm.out, mm.out]": "'mm.out' is there twice",
     "kernels: [mm.out]\nstubs: []\nkernels: [relu]": "line 4: 'kernels' is there twice",
     "kernels: [{op: mm.out, dtypes: [float32], dtypes: [float64]}]": "line 2: 'dtypes' is there twice",

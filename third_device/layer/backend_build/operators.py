@@ -200,7 +200,8 @@ class _Aten:
     def find(self, name: str, where: str) -> Any:
         if name in self.functions:
             return self.functions[name]
-        near = difflib.get_close_matches(name, self.functions, n=3, cutoff=0.6)
+        overloads = [known for known in self.functions if known.partition(".")[0] == name][:3]
+        near = overloads or difflib.get_close_matches(name, self.functions, n=3, cutoff=0.6)
         import torch
 
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
