@@ -87,6 +87,13 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.Completed
     return run(folder, "--device", "acme", "--contract-report", "card"), folder
 
 
+def test_a_report_that_cannot_be_written_is_told_before_the_first_test(tmp_path: Path) -> None:
+    (tmp_path / "card").write_text("a file")
+    ran = run(tmp_path, "--device", "acme", "--contract-report", "card")
+    assert ran.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "--contract-report card: File exists; name another folder" in ran.stderr and "passed" not in ran.stdout
+
+
 def test_a_failure_says_what_pytorch_expects_and_where(done: tuple[subprocess.CompletedProcess[str], Path]) -> None:
     said = done[0].stdout
     assert done[0].returncode == 1

@@ -56,8 +56,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{ITEM}(number): the item of the contract that a test checks")
     config.addinivalue_line("markers", "timeout(seconds): for pytest-timeout, where it is installed")
+    folder: Path | None = config.getoption("--contract-report")
+    if folder:
+        _create_folder(folder)  # at the end it would be too late: a whole run takes an hour
     config.stash[_outcomes] = outcomes = report.Outcomes(report.load_items())
     config.pluginmanager.register(Collector(outcomes))
+
+
+def _create_folder(folder: Path) -> None:
+    """Create the folder of the report. Raises UsageError where nothing can be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise pytest.UsageError(f"--contract-report {folder}: {error.strerror}; name another folder") from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise pytest.UsageError(f"--contract-report {folder}: no permission to write there; name another folder")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
