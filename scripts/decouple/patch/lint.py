@@ -27,6 +27,7 @@ CODES.update(
         "no-purpose": "neither Description nor Subject says what the patch does",
         "missing-field": "a required header field is not there",
         "empty-field": "a header field without a value",
+        "repeated-field": "a required header field that stands twice: the first alone counts",
         "bad-date": "Last-Update is not a day, YYYY-MM-DD, or Date is nothing that git takes for a date",
         "keep-cr": "a change in a file whose lines end in CR LF: git am takes it with --keep-cr only",
         "bad-id": "Decouple-Id is not in kebab-case",
@@ -105,8 +106,11 @@ def _lint_header(patch: Patch, file: str) -> Iterator[Fault]:
     if not header.synopsis:
         yield Fault(file, 1, "no-purpose", "say in Description (or Subject) what the patch does and why")
     for name, meaning in REQUIRED.items():
-        if not header.find(name):
+        fields = [field for field in header.fields if field.name.lower() == name.lower()]
+        if not fields:
             yield Fault(file, 1, "missing-field", f"{name}: {meaning}")
+        for field in fields[1:]:
+            yield Fault(file, field.line, "repeated-field", f"{name} stands on line {fields[0].line}, too; keep one")
     if not header.find("Origin") and not header.find("Forwarded"):
         yield Fault(file, 1, "missing-field", "Origin or Forwarded: where it comes from, or who upstream has seen it")
     for field in header.fields:

@@ -93,6 +93,7 @@ def test_a_good_series_has_no_faults(checkout: Checkout) -> None:
         ("Verify: grep three f.c\n", "Verify:\n", (7, "empty-field")),
         ("Last-Update: 2026-11-21", "Last-Update: 2026-02-30", (5, "bad-date")),
         ("Decouple-Id: three", "Decouple-Id: Three_x", (6, "bad-id")),
+        ("Verify: grep", "Decouple-Id: squashed\nVerify: grep", (7, "repeated-field")),
         (
             "Drop-When: upstream says three\n",
             "Drop-When: upstream says three\nDepends: nobody\n",
