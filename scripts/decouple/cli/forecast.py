@@ -11,6 +11,7 @@ from decouple.cli.request import make_request
 from decouple.flows import forecast as flow
 from decouple.series import forecast
 from decouple.series.check import Fit
+from decouple.upstream.source_specifier import normalize_word
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -24,6 +25,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--on",
         action="append",
+        type=_normalize_place,
         metavar="RELEASE|NAME=SOURCE",
         help="only these; a SOURCE is what `check --source` takes",
     )
@@ -37,6 +39,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="exit 1 when a patch would conflict somewhere, and when no release could be judged, or not each of --on",
     )
     parser.set_defaults(run=run_forecast)
+
+
+def _normalize_place(word: str) -> str:
+    name, equals, source = word.partition("=")
+    return f"{name}={normalize_word(source)}" if equals else word
 
 
 def run_forecast(arguments: argparse.Namespace) -> int:

@@ -62,9 +62,13 @@ def name_option(option: str) -> Iterator[None]:
 
 
 def split_revision(path: Path) -> tuple[Path, str | None]:
-    """Split ``REPOSITORY@REVISION`` into the path and the revision that it names."""
-    if not path.exists() and "@" in path.name:
-        folder, _, revision = str(path).rpartition("@")
-        if is_repository(Path(folder)):
-            return Path(folder), revision
+    """Split ``REPOSITORY@REVISION`` into the path and the revision that it names.
+
+    A revision may have slashes (``origin/main``, ``release/2.7``), and an ``@`` of its own.
+    """
+    text = str(path)
+    if not path.exists():
+        for at in (at for at in reversed(range(len(text))) if text[at] == "@"):
+            if is_repository(Path(text[:at])):
+                return Path(text[:at]), text[at + 1 :]
     return path, None

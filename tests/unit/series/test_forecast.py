@@ -13,7 +13,7 @@ from decouple.patch.parse import Patch
 from decouple.series import check, forecast
 from decouple.series.check import Fit
 from tests.support.reader import Reader
-from tests.support.series import usual_world
+from tests.support.series import git, usual_world
 
 PYTHON = b"""Decouple-Id: python
 ---
@@ -96,6 +96,17 @@ def test_strict_does_not_pass_what_could_not_be_judged(
     assert main([*words, "--on", here, "--on", "9.9"]) == 0
     assert main([*words, "--strict"]) == 1, "no release has a source in an empty cache"
     assert main(words) == 0
+
+
+def test_a_branch_with_a_slash_in_a_clone_of_mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As docs/rebase.md has it; upstream's own are called release/2.7. "There is no …@release/2.7" was the answer."""
+    world = usual_world(tmp_path / "world")
+    git(world.upstream, "branch", "release/2.7")
+    monkeypatch.setenv("HOME", str(tmp_path / "world"))
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(world.project))
+    monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
+    assert main(["forecast", "2.6", "--on", "main=~/upstream.git@release/2.7", "--strict"]) == 0
+    assert main(["check", "2.6", "--source", f"{world.upstream}@HEAD@{{0}}"]) == 0
 
 
 def test_plain_text_one_letter_a_cell() -> None:
