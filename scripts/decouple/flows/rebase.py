@@ -178,6 +178,11 @@ def _start_rebase(request: RebaseRequest, listener: Listener) -> RebaseState:
     if old not in have:
         raise UsageError(f"no series {old!r} to start from", next_step=f"name one of: {', '.join(have) or 'none'}")
     new = _name_release(project, named[-1])
+    if new == old and not request.report:
+        raise UsageError(
+            f"{old} to {new}: the series is there",
+            next_step=f"with --report it is judged; for another tree decouple apply NAME --source PATH carries {old}",
+        )
     if (series := Checkout(project).locate_series(new)).is_file() and not request.report:
         raise UsageError(f"{series} exists", next_step="delete it (git keeps it) to rebase anew, or rebase from it")
     if request.via and request.report:

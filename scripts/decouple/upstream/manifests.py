@@ -30,7 +30,8 @@ def load_manifest(path: Path) -> Manifest:
         have = ", ".join(sorted((other.stem for other in path.parent.glob("*.toml")), key=make_version_key)) or "none"
         raise UsageError(
             f"no manifest {path}: releases with one: {have}",
-            next_step=f"make it with: decouple manifest fill {path.stem} --write",
+            next_step=f"make it with: decouple manifest fill {path.stem} --write"
+            + ("" if is_released(path.stem) else " --tree DIR"),
         ) from None
     except UnicodeDecodeError as error:
         raise DecoupleError(f"{path}: not TOML: {error}", next_step=_make_refill_step(path)) from None

@@ -751,6 +751,13 @@ def test_a_setting_at_fault_is_named_while_a_rebase_is_under_way(
     assert "--source" not in said
 
 
+def test_a_series_is_not_carried_to_its_own_release(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """To delete the series, and then rebase from it, was the advice."""
+    assert project.decouple("1.0", "1.0") == 2
+    said = capsys.readouterr().err
+    assert "delete" not in said and "decouple apply NAME --source PATH" in said
+
+
 def test_a_report_stops_nowhere_and_writes_nothing(project: Project, tmp_path: Path) -> None:
     conflict_in_b(project)
     report = tmp_path / "report.json"

@@ -111,3 +111,6 @@ def test_a_release_without_a_manifest_names_those_there_are() -> None:
     with pytest.raises(UsageError, match=r"9\.9\.toml.*2\.6, 2\.7") as caught:
         load_release(PROJECT, "9.9")
     assert caught.value.next_step == "make it with: decouple manifest fill 9.9 --write"
+    with pytest.raises(UsageError) as caught:
+        load_release(PROJECT, "acme-9.9")
+    assert caught.value.next_step == "make it with: decouple manifest fill acme-9.9 --write --tree DIR"
