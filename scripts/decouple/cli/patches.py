@@ -102,6 +102,7 @@ def _run_fold(arguments: argparse.Namespace) -> int:
         done = edits.fold_diff(stack, data, strip=arguments.strip)
         for path in done.taken:
             print(f"{path}: folded into {done.into}")
+        print_shared(done.written)
     return OK
 
 
@@ -194,12 +195,20 @@ def _open_editor(files: list[Path]) -> int:
         raise DecoupleError(f"the editor {editor} cannot be started: {error.strerror}", next_step=step) from None
 
 
+def print_shared(written: SeriesUpdate) -> None:
+    """Name the releases whose series changed with a patch."""
+    for name, releases in written.shared.items():
+        for release in releases:
+            print(f"{name} is in series {release}, too: `decouple check {release}` says whether it applies there")
+
+
 def print_written(written: SeriesUpdate) -> None:
     """Print what became of each patch."""
     for name in written.added:
         print(f"new {name}")
     for name in written.changed:
         print(f"rewritten {name}")
+    print_shared(written)
     for old, name in written.renamed.items():
         print(f"{old} is now {name}")
     for name in written.dropped:

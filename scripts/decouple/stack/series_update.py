@@ -76,6 +76,8 @@ class SeriesUpdate(Struct, frozen=True):
     renamed: Mapping[str, str] = {}
     newer: tuple[str, ...] = ()
     """Patches whose file changed since they were applied; kept, and not in the tree yet."""
+    shared: Mapping[str, Sequence[str]] = {}
+    """Of ``changed`` those that the series of other releases list, too, and these releases."""
 
 
 def read_draft_patches(stack: Stack) -> list[DraftPatch]:
@@ -191,7 +193,7 @@ def make_series_update(stack: Stack, items: Sequence[DraftPatch], *, drop: bool 
     changed = tuple(patch.name for patch in patches if places.patches / patch.name in files and patch.name not in added)
     return SeriesUpdate(
         replace(state, applied=tuple(applied)), tuple(patches), series, files, changed, added, dropped, renamed,
-        tuple(newer),
+        tuple(newer), {name: others for name in changed if (others := find_other_releases(places, name))},
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.cli import main
 from decouple.stack import edits
 from decouple.stack.engine import Stack
 from tests.support.series import World, contents, git, header, tree_of
@@ -319,6 +320,21 @@ def test_a_patch_that_changed_on_disk_and_in_the_tree_is_not_overwritten(world: 
     assert f"`git -C {path.parent} checkout -- {path.name}`" in caught.value.next_step
     assert path.read_text() == theirs
     assert (world.source / "README.md").read_text() == "ours\n"
+
+
+def test_a_patch_that_changes_in_another_series_too_is_named(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(world.project))
+    (world.project / "series/2.7").write_text("2.6/0002-hooks.patch\n")
+    assert main(["push", "2.6", "0002"]) == 0
+    (world.source / "README.md").write_text("edited\n")
+    for words in (["refresh", "2.6"], ["fold", "2.6", str(world.project / "more.diff")]):
+        capsys.readouterr()
+        (world.project / "more.diff").write_text("--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-edited\n+more\n")
+        assert main(words) == 0
+        said = capsys.readouterr().out
+        assert "2.6/0002-hooks.patch is in series 2.7, too: `decouple check 2.7`" in said
 
 
 def test_a_patch_that_another_release_lists_gets_a_body_of_its_own(world: World) -> None:
