@@ -99,19 +99,6 @@ def test_a_bundle_that_holds_no_certificate(
     assert what.endswith(f"no certificate in PEM can be read from {bundle}") and "REQUESTS_CA_BUNDLE" in step
 
 
-def test_a_download_says_which_setting_to_mend(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not to run the same command again, which would fail alike."""
-    file = RemoteFile(name="torch.tar.gz", urls=(f"{address}torch.tar.gz",), size=1, sha256="0" * 64)
-    download = Downloader(tmp_path, attempts=1)
-    with pytest.raises(DecoupleError, match="certificate not trusted") as failed:
-        download.fetch_file(file)
-    assert "set REQUESTS_CA_BUNDLE to your proxy's" in str(failed.value.next_step)
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "lost.pem"))
-    with pytest.raises(DecoupleError, match=r"lost\.pem") as failed:
-        download.fetch_file(file)
-    assert "to a file that is there" in str(failed.value.next_step)
-
-
 WAYS_TO_ASK: dict[str, Callable[[str, Downloader], object]] = {
     "fetch --source auto": lambda url, downloader: fetch_source(
         releases.manifest(GithubSource(releases.remote(f"{url}a.tar.gz"))),
@@ -204,14 +191,3 @@ def test_an_address_that_is_none_is_not_a_proxys_fault(monkeypatch: pytest.Monke
 def test_nobody_listens() -> None:
     what, step = fail(f"http://127.0.0.1:{unused_port()}/simple/")
     assert "connection refused" in what and "the address" in step
-
-
-def test_a_download_says_the_same(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail_to_fetch(url: str) -> str:
-        with pytest.raises(DecoupleError) as failed:
-            Downloader(tmp_path / "cache", attempts=1).fetch_file(RemoteFile("a.whl", (url,), None, None))
-        return failed.value.what
-
-    assert "certificate not trusted" in fail_to_fetch(f"{address}a.whl")
-    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{unused_port()}")
-    assert "the proxy does not answer" in fail_to_fetch("https://wheels.invalid/a.whl")
