@@ -100,10 +100,3 @@ def test_changed_bytes_are_refused(install: Installer, environment: Path, tmp_pa
     assert refused.returncode != 0
     assert "hash" in (refused.stderr + refused.stdout).lower()
     assert installed(environment) == {}
-
-
-def test_twine_and_check_wheel_contents_find_nothing(tmp_path: Path) -> None:
-    wheels = [str(path) for path in make_pair(tmp_path / "dist")]
-    for tool in (["twine", "check", "--strict"], ["check_wheel_contents", "--ignore", "W002"]):
-        done = subprocess.run([sys.executable, "-m", *tool, *wheels], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr

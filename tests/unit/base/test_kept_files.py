@@ -121,6 +121,7 @@ def test_a_lock_that_is_a_link_is_told(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match="link") as refused, files.hold_lock(tmp_path / ".lock"):
         pass
     assert f"rm {tmp_path / '.lock'}" in str(refused.value.next_step)
+    assert not (tmp_path / "nowhere").exists()
 
 
 def test_what_goes_on_from_run_to_run_is_opened_in_one_place() -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from decouple.base import files
-from decouple.base.errors import DecoupleError
 from decouple.build import wheel_finishing
 from decouple.index import get, site
 from decouple.index.wheel import read_wheel
@@ -101,10 +100,3 @@ def test_a_folder_of_stand_ins_is_made_where_nothing_was(tmp_path: Path) -> None
     (part / "x").touch()
     assert build._finish_folder(part, tmp_path / "made") == tmp_path / "made"
     assert (tmp_path / "made/x").exists() and not list((tmp_path / "outside").iterdir())
-
-
-def test_a_lock_makes_no_file_behind_a_link(tmp_path: Path) -> None:
-    (tmp_path / ".lock").symlink_to(tmp_path / "nowhere")
-    with pytest.raises((OSError, DecoupleError)), files.hold_lock(tmp_path / ".lock"):
-        pass
-    assert not (tmp_path / "nowhere").exists()

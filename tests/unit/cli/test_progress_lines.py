@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from decouple.build import root_description, rootfs
-from decouple.build.stage import _NinjaProgress
 from decouple.cli.eta import Eta
 from decouple.cli.output import _LineProgress
 from tests.support.waiting import hold_and_see
@@ -54,18 +53,6 @@ def test_steps_that_take_long_still_tell_a_pace() -> None:
     for step in range(1, 11):
         eta.advance(600.0 * step, 1)
     assert eta.estimate_left() == pytest.approx(6000.0)
-
-
-def test_cmake_that_runs_once_more_is_no_stage_that_is_done(
-    lines: _LineProgress, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # "stage 1: done in 56s", and two hours of compiling lay ahead
-    follow = _NinjaProgress(lines, "stage 1", lambda line: None, dict.fromkeys("abcdefghijk", 1.0), 60.0)
-    for line in ("[0/1] Re-running CMake...", "[1/3] Building CXX object a.o", "[2/3] Building CXX object b.o"):
-        follow(line)
-    said = capsys.readouterr().err
-    assert "done" not in said
-    assert "2 of 3 objects" in said
 
 
 def test_waiting_for_another_run_is_said_only_where_there_is_one(
