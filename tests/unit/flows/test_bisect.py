@@ -1,4 +1,4 @@
-"""How series and patches relate: dependencies, and the patch that breaks a command."""
+"""The patch that breaks a command, and the earlier patches that each one needs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.cli import main
-from decouple.flows import record as recording
 from decouple.flows.bisect import bisect_stack, find_touched_objects, make_command_oracle
-from decouple.release import status
 from decouple.series import check
 from decouple.series.dependencies import find_dependencies
 from decouple.stack.engine import Stack
@@ -179,19 +177,6 @@ def test_only_what_the_build_compiles_is_compiled(tmp_path: Path) -> None:
     assert find_touched_objects(listing, ["torch/a.cpp", "b.cpp", "torch/a.h"]) == ["b.o", "lib/a.o", "x y/a.o"]
     with pytest.raises(DecoupleError, match="no such file"):
         find_touched_objects(tmp_path / "absent.json", ["b.cpp"])
-
-
-def test_what_the_census_counts_of_another_vendor_is_recorded_beside_cudas(tmp_path: Path) -> None:
-    counted = {word: {"key_number": {"before": before, "after": 0}} for word, before in (("cuda", 61), ("rocm", 24))}
-    summary = {"release": "2.6", "series": "ab12", "vendors": counted}
-    (tmp_path / "census.json").write_text(json.dumps({"schema": 2, "summary": summary}))
-    path = tmp_path / "2.6.json"
-    status.update_status(path, census=recording._read_census_section(tmp_path / "census.json", "2.6", "ab12"))
-    census = status.read_status(path).census
-    assert census == status.CensusSection(61, 0, {"rocm": status.VendorCouplings(24, 0)})
-    (tmp_path / "census.json").write_text("{}")
-    with pytest.raises(DecoupleError, match=r"census\.json: "):
-        recording._read_census_section(tmp_path / "census.json", "2.6", "ab12")
 
 
 def test_an_environment_that_cannot_be_entered_blames_no_patch(
