@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -15,12 +18,44 @@ from simcuda import build, library, vendor
 from simcuda.errors import SimcudaError
 from tests.support.tools import leave_test, require_tool
 from tests.support.variables import set_variables
+from tests.unit.simcuda.hip_headers import write_headers
+
+HERE = Path(__file__).parent
+SCRIPTS = HERE.parents[2] / "scripts"
 
 
 @pytest.fixture(scope="session")
 def built() -> Path:
     """The stand-ins for the runtime, the driver and CUPTI."""
     return stand_ins(vendor.CUDA, "threads", "cudart", "cuda", "cupti")
+
+
+@pytest.fixture(scope="module")
+def rocm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Headers of a made-up ROCm."""
+    return write_headers(tmp_path_factory.mktemp("rocm") / "include")
+
+
+def run_program(
+    text: str,
+    built: Path,
+    *preload: str | Path,
+    under: Sequence[str] = (),
+    python: str = sys.executable,
+    **env: str,
+) -> str:
+    """What a Python program printed where the stand-ins are those of ``built``; of these ``preload`` go before others.
+
+    It can import what is in this folder and simcuda. The command ``under`` starts it.
+    """
+    variables = {**os.environ, "LD_LIBRARY_PATH": str(built), "PYTHONPATH": f"{HERE}:{SCRIPTS}"}
+    if preload:
+        variables["LD_PRELOAD"] = ":".join(str(built / one) for one in preload)
+    variables |= {"SIMCUDA_MEMORY": str(64 << 20), **env}
+    command = [*under, python, "-c", text]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 def use_shared_cache() -> AbstractContextManager[None]:

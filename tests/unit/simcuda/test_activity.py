@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-HERE = Path(__file__).parent
-SCRIPTS = HERE.parents[2] / "scripts"
+from tests.unit.simcuda.conftest import run_program
 
 # Kinds, correlations and offsets of cupti_activity.h (CUDA 12.4).
 PROGRAM = """
@@ -67,19 +63,7 @@ x, y = cuda.malloc(1024), cuda.malloc(1024)
 
 def run(built: Path, program: str) -> Any:
     """What ``program`` printed, as JSON."""
-    names = ("libcudart.so.12", "libcupti.so.12")
-    variables = {
-        **os.environ,
-        "LD_LIBRARY_PATH": str(built),
-        "LD_PRELOAD": ":".join(str(built / name) for name in names),
-        "PYTHONPATH": f"{HERE}:{SCRIPTS}",
-        "SIMCUDA_MEMORY": str(64 << 20),
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM + program], env=variables, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(run_program(PROGRAM + program, built, "libcudart.so.12", "libcupti.so.12"))
 
 
 def test_a_kernel_belongs_to_its_launch_and_that_to_what_the_subscriber_was_doing(built: Path) -> None:

@@ -7,7 +7,6 @@ imports. `tests/real/test_simulated_hip.py` does it with ROCm's own headers and 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -19,7 +18,7 @@ import pytest
 from simcuda import build, compile, generate, hip, library, symbols, torchbuild, vendor
 from simcuda.errors import SimcudaError
 from tests.support.tools import leave_test
-from tests.unit.simcuda.conftest import stand_ins, use_shared_cache
+from tests.unit.simcuda.conftest import run_program, stand_ins, use_shared_cache
 from tests.unit.simcuda.hip_headers import write_headers
 
 HERE = Path(__file__).parent
@@ -28,7 +27,6 @@ IMPORTED = ("hipMalloc", "hipHostFree", "hipGetDevicePropertiesR0600", "hipFrobn
 
 PROGRAM = """
 import ctypes as c, json, sys
-sys.path[:0] = [{here!r}, {scripts!r}]
 from device import Dim, Wrapper
 from code_object import make_bundle, make_code_object
 from simcuda.ledger import Ledger
@@ -46,12 +44,6 @@ def register(bundle):
     kept.append((data, wrapper, image, function))
     return c.addressof(function)
 """
-
-
-@pytest.fixture(scope="module")
-def rocm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Headers of a made-up ROCm."""
-    return write_headers(tmp_path_factory.mktemp("rocm") / "include")
 
 
 @pytest.fixture(scope="module")
@@ -121,19 +113,8 @@ def built(tmp_path_factory: pytest.TempPathFactory, rocm: Path, importing: Path)
 
 def run(built: Path, program: str, **env: str) -> str:
     """What ``program`` printed with the stand-ins of ``built``."""
-    preload = [built / name for name in ("libcudart.so.12", "libamdhip64.so.6")]
-    variables = {
-        **os.environ,
-        "LD_LIBRARY_PATH": str(built),
-        "LD_PRELOAD": ":".join(map(str, preload)),
-        "SIMCUDA_DEVICES": "2",
-        "SIMCUDA_MEMORY": str(64 << 20),
-        **env,
-    }
-    text = PROGRAM.format(here=str(HERE), scripts=str(HERE.parents[2] / "scripts")) + program
-    done = subprocess.run([sys.executable, "-c", text], env=variables, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    env = {"SIMCUDA_DEVICES": "2", **env}
+    return run_program(PROGRAM + program, built, "libcudart.so.12", "libamdhip64.so.6", **env)
 
 
 @pytest.mark.tools("nm")
@@ -402,11 +383,8 @@ perf, count = Perf(3, 3, 1 << 60), c.c_int(9)
 ok(dnn.miopenFindConvolutionForwardAlgorithm(None, 1, c.byref(count), c.byref(perf)))
 assert count.value == 1 and perf.memory == 0
 """
-    preload = [str(out / name) for name in ("libcudart.so.12", *MATHEMATICS)]
-    variables = {**os.environ, "LD_LIBRARY_PATH": str(out), "LD_PRELOAD": ":".join(preload)}
     text = "import ctypes as c\ndef ok(code): assert code == 0, code\n" + program
-    done = subprocess.run([sys.executable, "-c", text], env=variables, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    run_program(text, out, "libcudart.so.12", *MATHEMATICS)
 
 
 def test_a_library_without_its_headers_is_named_with_its_package(tmp_path: Path) -> None:

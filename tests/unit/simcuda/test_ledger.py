@@ -17,10 +17,7 @@ import pytest
 from decouple.suites import compare, store
 from simcuda import build, library, vendor
 from tests.support.cuda_headers import require_headers
-from tests.unit.simcuda.conftest import use_shared_cache
-
-HERE = Path(__file__).parent
-SCRIPTS = HERE.parents[2] / "scripts"
+from tests.unit.simcuda.conftest import HERE, SCRIPTS, run_program, use_shared_cache
 
 PROGRAM = """
 import ctypes as c, json, sys, threading
@@ -39,17 +36,7 @@ book.reset(keep_entries=True)
 
 def run(built: Path, program: str, under: Sequence[str] = (), python: str = sys.executable, **env: str) -> str:
     """What ``program`` printed on the simulated device, run by ``python``, started by the command ``under``."""
-    path = f"{HERE}:{SCRIPTS}"
-    variables = {**os.environ, "LD_LIBRARY_PATH": str(built), "LD_PRELOAD": str(built / "libcudart.so.12"), **env}
-    done = subprocess.run(
-        [*under, python, "-c", PROGRAM + program],
-        env=variables | {"PYTHONPATH": path, "SIMCUDA_MEMORY": str(64 << 20)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return run_program(PROGRAM + program, built, "libcudart.so.12", under=under, python=python, **env)
 
 
 def test_a_launch_has_its_argument_bytes_with_pointers_as_allocation_and_offset(built: Path) -> None:

@@ -17,7 +17,6 @@ import pytest
 from decouple.base.paths import find_project
 from simcuda import build, hip, library, vendor
 from tests.support.cuda_headers import require_headers
-from tests.unit.simcuda.hip_headers import write_headers
 
 ROOT = find_project()
 LAYER = ROOT / "third_device/layer"
@@ -49,12 +48,6 @@ def kit() -> vendor.Kit:
     sonames = vendor.find_kit(Path("/nowhere"), Path("/nowhere"), vendor.CUDA).sonames
     wheels = [wheel for one in library.load_libraries(sonames)[0] for wheel in one.header_wheels]
     return require_headers(vendor.CUDA, wheels)
-
-
-@pytest.fixture(scope="module")
-def rocm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Headers of a made-up ROCm."""
-    return write_headers(tmp_path_factory.mktemp("rocm") / "include")
 
 
 def sources_of(kit: vendor.Kit, rocm: Path) -> Iterator[Source]:

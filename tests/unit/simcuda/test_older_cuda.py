@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from simcuda import build, vendor
 from simcuda.errors import SimcudaError
-from tests.unit.simcuda.conftest import stand_ins, use_shared_cache
+from tests.unit.simcuda.conftest import run_program, stand_ins, use_shared_cache
 
 PROGRAM = """
 import ctypes as c
@@ -45,21 +43,16 @@ def older() -> Path:
 
 
 def test_the_runtime_and_the_driver_speak_as_11_8_does(older: Path) -> None:
-    variables = {**os.environ, "LD_LIBRARY_PATH": str(older), "SIMCUDA_DEVICES": "1"}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=variables, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    run_program(PROGRAM, older, SIMCUDA_DEVICES="1")
 
 
 def test_the_recorder_passes_on_what_11_8_is_asked(older: Path, tmp_path: Path) -> None:
     """A graph is instantiated there with five arguments; it was not compiled, and that of 12.4 passed three on."""
     with use_shared_cache():
         recorder = build.make_recorder(Path("/nowhere"), "11.8")
-    variables = {"LD_LIBRARY_PATH": str(older), "LD_PRELOAD": f"{recorder}:{older / 'libcudart.so.11.0'}"}
-    variables |= {"SIMCUDA_DEVICES": "1", "SIMCUDA_LEDGER": str(tmp_path / "calls")}
     program = PROGRAM.replace('c.CDLL("libcudart.so.11.0")', "c.CDLL(None)")
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    calls = {"SIMCUDA_DEVICES": "1", "SIMCUDA_LEDGER": str(tmp_path / "calls")}
+    run_program(program, older, recorder, "libcudart.so.11.0", **calls)
     assert '["graph",' in "".join(path.read_text() for path in tmp_path.iterdir())
 
 

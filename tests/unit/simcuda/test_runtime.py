@@ -5,15 +5,14 @@ Needs a C++ compiler and three of NVIDIA's wheels with headers (30 MB, fetched o
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from simcuda import build, symbols
+from tests.unit.simcuda.conftest import run_program
 
 PRELUDE = """
 import ctypes as c, os, sys, time
@@ -32,17 +31,7 @@ def size(n): return c.c_size_t(n)
 
 def run(built: Path, program: str, **env: str) -> str:
     """What ``program`` printed, run with the stand-ins of ``built``."""
-    variables = {
-        **os.environ,
-        "LD_LIBRARY_PATH": str(built),
-        "SIMCUDA_DEVICES": "2",
-        "SIMCUDA_MEMORY": str(64 << 20),
-        **env,
-    }
-    command = [sys.executable, "-c", PRELUDE + program]
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return run_program(PRELUDE + program, built, **{"SIMCUDA_DEVICES": "2", **env})
 
 
 def test_memory_ends_where_it_was_told_to_and_comes_back(built: Path) -> None:
