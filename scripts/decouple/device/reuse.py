@@ -94,10 +94,6 @@ class ReuseReport(Struct):
     """Toolkit header -> files that include it."""
     texts: dict[str, set[str]]
 
-    def find_kind(self, name: str) -> str:
-        """Return the kind of a family."""
-        return next(family.kind for family in self.families.families if family.name == name)
-
     def count_library_names(self) -> Counter[str]:
         """Return every name of a library with its uses: what a mapping must cover."""
         total: Counter[str] = Counter()

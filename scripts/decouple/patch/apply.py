@@ -225,11 +225,8 @@ class _SectionError(Exception):
 class _RemovedPath:
     """A path that an earlier section removed, or that a later one is going to remove."""
 
-    def __init__(self, happened: bool) -> None:
-        self.happened = happened
 
-
-_REMOVED, _TO_BE_REMOVED = _RemovedPath(True), _RemovedPath(False)
+_REMOVED, _TO_BE_REMOVED = _RemovedPath(), _RemovedPath()
 
 
 class _Application:

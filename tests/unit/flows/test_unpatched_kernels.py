@@ -64,7 +64,7 @@ def test_a_comparison_is_recorded_of_the_series_that_the_objects_are_of(tmp_path
     status.update_status(path, series=status.SeriesSection(1, SERIES_B))  # as `decouple record` does
     series = ask()
     assert series == SERIES_A and not warned
-    compared = KernelComparison("stage 2", "the unpatched tree", ("sm_90",), 1, 1, 1, 1, 1, 0, 0, 0, ())
+    compared = KernelComparison("stage 2", "the unpatched tree", ("sm_90",), 1, 1, 1, 1, 0, 0, 0, ())
     record_kernels(world.project, "2.6", UNPATCHED, compared, series)
     assert status.read_status(path).recorded[f"kernels/{UNPATCHED}"].series == SERIES_A
 

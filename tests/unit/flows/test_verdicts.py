@@ -34,7 +34,7 @@ from tests.unit.index.wheels import SERIES_A, SERIES_B, make_wheel
 from tests.unit.relocate import trees
 
 BUILT = PortableWheels(Path(), "2.6", python="3.13")
-SAME = KernelComparison("ours", "official", ("sm_90",), 1, 1, 1, 1, 1, 0, 0, 0, ())
+SAME = KernelComparison("ours", "official", ("sm_90",), 1, 1, 1, 1, 0, 0, 0, ())
 OTHER = structs.replace(SAME, found=(KernelDifference("code", "sm_90", "a.cu", "f", "2 bytes in both"),))
 GOOD = VerifyResult(
     (ElfAudit("core without CUDA", 1, 1, ()),),

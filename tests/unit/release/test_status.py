@@ -357,7 +357,7 @@ def test_what_two_record_at_once_is_all_kept(tmp_path: Path) -> None:
 
     def record_many(side: str) -> None:
         for number in range(10):
-            compared = KernelComparison(side, "official", (), 1, 1, 1, 1, 1, 0, 0, 0, ())
+            compared = KernelComparison(side, "official", (), 1, 1, 1, 1, 0, 0, 0, ())
             record_kernels(tmp_path, "2.6", f"{side}{number}", compared, "aa")
 
     with ThreadPoolExecutor(2) as pool:

@@ -55,8 +55,8 @@ class KernelComparison(Struct, frozen=True):
     """How many functions the other side has, and how many are the same here.
 
     ``total`` and ``same``; the rest by name. ``renamed`` of those that are the same have another name; ``data`` are
-    initialised variables, of which ``data_same`` have the same content. ``ours`` counts our own functions, ``sources``
-    the files compared, ``left_out`` architectures that were not compared though nobody chose so.
+    initialised variables, of which ``data_same`` have the same content. ``sources`` counts the files compared,
+    ``left_out`` has architectures that were not compared though nobody chose so.
     """
 
     ours: str
@@ -65,7 +65,6 @@ class KernelComparison(Struct, frozen=True):
     sources: int
     of_sources: int
     total: int
-    mine: int
     same: int
     renamed: int
     data: int
@@ -162,7 +161,6 @@ def compare_dumps(
         sources=len({file for _, file in wanted}),
         of_sources=every,
         total=sum(len(unit.kernels) for unit in wanted.values()),
-        mine=sum(len(unit.kernels) for unit in mine.values()),
         same=len(same),
         renamed=sum(pair.renamed for pair in same),
         data=data[1].total(),
