@@ -17,7 +17,7 @@ from decouple.upstream.named_sources import read_series
 from decouple.upstream.providers.github import GithubSource
 from decouple.upstream.providers.wheel import WheelSource
 from tests.support import releases
-from tests.support.server import FaultyServer, http_server, not_found, range_ignored  # noqa: F401 - a fixture
+from tests.support.server import FaultyServer, range_ignored
 
 OURS = parse_patch(
     b"--- a/torch/__init__.py\n+++ b/torch/__init__.py\n@@ -98,7 +98,7 @@\n line 97\n line 98\n line 99\n-line 100\n"
@@ -54,7 +54,7 @@ def statuses(series: list[Patch], manifest: Manifest, word: str, downloader: Dow
 
 
 def test_the_archive_is_read_without_unpacking_it(
-    http_server: FaultyServer,  # noqa: F811
+    http_server: FaultyServer,
     tmp_path: Path,
     downloader: Downloader,
 ) -> None:
@@ -68,11 +68,7 @@ def test_the_archive_is_read_without_unpacking_it(
     assert "unpacked in the cache" in opened.described
 
 
-def test_debians_patches_come_first(
-    http_server: FaultyServer,  # noqa: F811
-    tmp_path: Path,
-    downloader: Downloader,
-) -> None:
+def test_debians_patches_come_first(http_server: FaultyServer, tmp_path: Path, downloader: Downloader) -> None:
     manifest = debian(http_server, tmp_path)
     opened, folder = open_source(manifest, "auto", WANTED, downloader, debian_patches=True)
     assert folder
@@ -82,10 +78,7 @@ def test_debians_patches_come_first(
     assert [verdict.status for verdict in again] == [Fit.UPSTREAM], "they lie under the series"
 
 
-def test_a_wheel_is_read_by_range(
-    http_server: FaultyServer,  # noqa: F811
-    downloader: Downloader,
-) -> None:
+def test_a_wheel_is_read_by_range(http_server: FaultyServer, downloader: Downloader) -> None:
     text = b"".join(b"line %d\n" % number for number in range(200))
     bulk = {"torch/lib/libtorch.so": b"\x7fELF" + bytes(range(256)) * 40_000}
     data = releases.wheel_of({"torch/__init__.py": text, **bulk}, releases.COMMIT)
@@ -100,10 +93,7 @@ def test_a_wheel_is_read_by_range(
     assert [verdict.status for verdict in verdicts] == [Fit.CLEAN, Fit.UNSEEN]
 
 
-def test_what_was_read_of_a_wheel_is_kept(
-    http_server: FaultyServer,  # noqa: F811
-    downloader: Downloader,
-) -> None:
+def test_what_was_read_of_a_wheel_is_kept(http_server: FaultyServer, downloader: Downloader) -> None:
     # A forecast over ten releases asked for the same 5 MiB of each wheel again on every run.
     data = releases.wheel_of({"torch/__init__.py": b"x\n", "torch/more.py": b"y\n"}, releases.COMMIT)
     http_server.files["/torch-2.6.0.whl"] = data
@@ -120,7 +110,7 @@ def test_what_was_read_of_a_wheel_is_kept(
 
 
 def test_a_header_is_read_without_the_guard_that_installing_adds(
-    http_server: FaultyServer,  # noqa: F811
+    http_server: FaultyServer,
     downloader: Downloader,
 ) -> None:
     # From 2.10 on installed headers are wrapped; every patch of a header looked like a conflict.
@@ -143,10 +133,7 @@ def test_a_header_is_read_without_the_guard_that_installing_adds(
     assert (tree / "torch/csrc/b.h").read_bytes() == bare
 
 
-def test_a_server_that_ignores_ranges_is_told(
-    http_server: FaultyServer,  # noqa: F811
-    downloader: Downloader,
-) -> None:
+def test_a_server_that_ignores_ranges_is_told(http_server: FaultyServer, downloader: Downloader) -> None:
     data = releases.wheel_of({"torch/__init__.py": b"x\n"})
     http_server.files["/torch-2.6.0.whl"] = data
     http_server.fault("/torch-2.6.0.whl", range_ignored())
@@ -156,7 +143,7 @@ def test_a_server_that_ignores_ranges_is_told(
 
 
 def test_auto_goes_on_to_the_next_source_and_tells_all_that_failed(
-    http_server: FaultyServer,  # noqa: F811
+    http_server: FaultyServer,
     tmp_path: Path,
     downloader: Downloader,
 ) -> None:
