@@ -2,53 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.series import LINES, World, contents, git, tree_of, usual_world
-from tests.support.tools import require_tool
+from tests.fault.stack.test_kill import decouple
+from tests.support.series import LINES, contents, git, tree_of, usual_world
+from tests.support.small_disk import fill, small_disk
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or sys.platform != "linux", reason="mounting a small tmpfs takes root on Linux"
-)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """16 MiB that can really run out, or as much as a test asks for with ``disk(MIB)``."""
-    mark = request.node.get_closest_marker("disk")
-    size = mark.args[0] if mark else 16
-    require_tool("mount")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}m", "tmpfs", str(folder)], check=False)
-    if done.returncode:
-        pytest.skip("this container may not mount a tmpfs")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
-
-
-def decouple(world: World, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "DECOUPLE_PROJECT": str(world.project)}
-    return subprocess.run(
-        [sys.executable, "-m", "decouple", *arguments], env=environment, capture_output=True, text=True, check=False
-    )
-
-
-def fill(disk: Path, leave: int) -> Path:
-    """Use up the disk but for ``leave`` bytes."""
-    filler = disk / "filler"
-    info = os.statvfs(disk)
-    with filler.open("wb") as out:
-        out.write(b"\0" * (info.f_bavail * info.f_frsize - leave))
-    return filler
+__all__ = ["small_disk"]  # a fixture
 
 
 @pytest.mark.parametrize("leave", [0, 64 << 10, 256 << 10, 1 << 20, 2 << 20])

@@ -14,11 +14,11 @@ import pytest
 from decouple.base.errors import DecoupleError
 from decouple.stack import worktree
 from decouple.stack.engine import Stack
-from tests.fault.stack.test_full_disk import decouple, fill, pytestmark, small_disk
-from tests.fault.stack.test_kill import half_way
+from tests.fault.stack.test_kill import decouple, half_way
 from tests.support.series import World, contents, git, tree_of, usual_world
+from tests.support.small_disk import fill, small_disk
 
-__all__ = ["pytestmark", "small_disk"]
+__all__ = ["small_disk"]  # a fixture
 
 COUNT = 3 * worktree.FEW
 

@@ -13,9 +13,9 @@ from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
 from decouple.upstream.fetch import fetch_source
 from decouple.upstream.providers.git import GitSource
-from tests.fault.stack.test_full_disk import fill, small_disk
 from tests.support.releases import GithubSource, git_repository, manifest, remote, sample_tree, tar_of
 from tests.support.server import FaultyServer
+from tests.support.small_disk import fill, small_disk
 
 __all__ = ["small_disk"]
 

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,39 +17,12 @@ from decouple.upstream.download import Downloader
 from decouple.upstream.fetch import fetch_source
 from tests.support import server as http
 from tests.support.releases import GithubSource, manifest, remote, sample_tree, tar_of
-from tests.support.server import FaultyServer, http_server  # noqa: F401 - a fixture
-from tests.support.tools import require_tool
+from tests.support.server import FaultyServer, http_server
+from tests.support.small_disk import small_disk
+
+__all__ = ["http_server", "small_disk"]  # fixtures
 
 ARCHIVE = "/pytorch-v2.6.0.tar.gz"
-
-
-def mounted(folder: Path, options: str) -> None:
-    """Mount a tmpfs; skips the test where that is not allowed."""
-    require_tool("mount")
-    folder.mkdir()
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        pytest.skip(f"cannot mount a small file system here: {done.stderr.strip()}")
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 1 MiB."""
-    folder = tmp_path / "small"
-    mounted(folder, "size=1m")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-@pytest.fixture
-def read_only_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system that the test can remount read-only; root can write whatever the mode bits say."""
-    folder = tmp_path / "read-only"
-    mounted(folder, "size=16m")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
 
 
 def release(server: FaultyServer, tmp_path: Path, filler: int) -> Manifest:
@@ -65,18 +37,12 @@ def files_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".lock"))
 
 
+@pytest.mark.disk(1)
 class TestFullDisk:
     @pytest.mark.parametrize(
         ("filler", "during"), [(2 << 20, "downloading pytorch-v2.6.0.tar.gz"), (600 << 10, "unpacking")]
     )
-    def test_while(
-        self,
-        tmp_path: Path,
-        small_disk: Path,
-        http_server: FaultyServer,  # noqa: F811
-        filler: int,
-        during: str,
-    ) -> None:
+    def test_while(self, tmp_path: Path, small_disk: Path, http_server: FaultyServer, filler: int, during: str) -> None:
         item = release(http_server, tmp_path, filler)
         with pytest.raises(DecoupleError, match=f"no space.*{during}") as caught:
             fetch_source(item, "github", cache=small_disk)
@@ -85,12 +51,7 @@ class TestFullDisk:
         assert files_in(small_disk) == whole
         assert not [path for path in small_disk.rglob("*") if path.name.endswith(".part")]
 
-    def test_while_making_the_baseline(
-        self,
-        tmp_path: Path,
-        small_disk: Path,
-        http_server: FaultyServer,  # noqa: F811
-    ) -> None:
+    def test_while_making_the_baseline(self, tmp_path: Path, small_disk: Path, http_server: FaultyServer) -> None:
         item = release(http_server, tmp_path, 2 << 20)
         fetched = fetch_source(item, "github", cache=tmp_path / "roomy")
         with pytest.raises(DecoupleError, match=r"fast-import|no space"):
@@ -99,32 +60,22 @@ class TestFullDisk:
 
 
 class TestReadOnlyCache:
-    def test_serves_what_it_has(
-        self,
-        tmp_path: Path,
-        read_only_disk: Path,
-        http_server: FaultyServer,  # noqa: F811
-    ) -> None:
+    def test_serves_what_it_has(self, tmp_path: Path, small_disk: Path, http_server: FaultyServer) -> None:
         item = release(http_server, tmp_path, 1000)
-        first = fetch_source(item, "github", cache=read_only_disk)
-        base = ensure_baseline(read_only_disk, item, first)
-        subprocess.run(["mount", "-o", "remount,ro", str(read_only_disk)], check=True)
-        assert fetch_source(item, "github", cache=read_only_disk) == first
-        assert ensure_baseline(read_only_disk, item, first) == base
-        assert Downloader(read_only_disk).fetch_file(item.sources[0].archive)[0].is_file()  # type: ignore[union-attr]
+        first = fetch_source(item, "github", cache=small_disk)
+        base = ensure_baseline(small_disk, item, first)
+        subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+        assert fetch_source(item, "github", cache=small_disk) == first
+        assert ensure_baseline(small_disk, item, first) == base
+        assert Downloader(small_disk).fetch_file(item.sources[0].archive)[0].is_file()  # type: ignore[union-attr]
 
-    def test_says_what_to_do_otherwise(
-        self,
-        tmp_path: Path,
-        read_only_disk: Path,
-        http_server: FaultyServer,  # noqa: F811
-    ) -> None:
+    def test_says_what_to_do_otherwise(self, tmp_path: Path, small_disk: Path, http_server: FaultyServer) -> None:
         item = release(http_server, tmp_path, 1000)
-        subprocess.run(["mount", "-o", "remount,ro", str(read_only_disk)], check=True)
+        subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
         with pytest.raises(DecoupleError, match="while downloading") as caught:
-            fetch_source(item, "github", cache=read_only_disk)
+            fetch_source(item, "github", cache=small_disk)
         assert caught.value.next_step == "set DECOUPLE_CACHE to a folder of yours"
-        assert files_in(read_only_disk) == []
+        assert files_in(small_disk) == []
 
 
 def _run(item: Manifest, cache: Path, barrier: object, results: object) -> None:
@@ -133,10 +84,7 @@ def _run(item: Manifest, cache: Path, barrier: object, results: object) -> None:
     results.put(base.commit)  # type: ignore[attr-defined]
 
 
-def test_runs_that_race_download_once_and_agree(
-    tmp_path: Path,
-    http_server: FaultyServer,  # noqa: F811
-) -> None:
+def test_runs_that_race_download_once_and_agree(tmp_path: Path, http_server: FaultyServer) -> None:
     item = release(http_server, tmp_path, 300_000)
     http_server.fault(ARCHIVE, http.slow(0.05))
     fork = multiprocessing.get_context("fork")
@@ -153,10 +101,7 @@ def test_runs_that_race_download_once_and_agree(
     assert not [path for path in (tmp_path / "cache").rglob("*") if ".part" in path.name]
 
 
-def test_a_tree_that_vanished_is_made_again(
-    tmp_path: Path,
-    http_server: FaultyServer,  # noqa: F811
-) -> None:
+def test_a_tree_that_vanished_is_made_again(tmp_path: Path, http_server: FaultyServer) -> None:
     item = release(http_server, tmp_path, 1000)
     fetched = fetch_source(item, "github", cache=tmp_path / "cache")
     shutil.rmtree(fetched.path.parent)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault.stack.test_full_disk import fill, pytestmark, small_disk
 from tests.support import kills
+from tests.support.small_disk import fill, small_disk
 
-__all__ = ["pytestmark", "small_disk"]
+__all__ = ["small_disk"]  # a fixture
 
 VERBS = {
     "apply, cold": (0, 96 << 10, 400 << 10),

@@ -13,9 +13,9 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import has_no_room, is_disk_full_message
 from decouple.base.git import GitError, run_git, try_git
 from decouple.base.process import run_logged
-from tests.fault.stack.test_full_disk import fill, pytestmark, small_disk
+from tests.support.small_disk import fill, small_disk
 
-__all__ = ["pytestmark", "small_disk"]
+__all__ = ["small_disk"]  # a fixture
 
 
 def no_inodes(folder: Path) -> None:
