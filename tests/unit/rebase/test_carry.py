@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from decouple.rebase.carry import carry_patch
@@ -12,11 +10,6 @@ from tests.unit.rebase.releases import Files, Upstream, numbered
 
 OLD = numbered(1, 400)
 PATCHED = numbered(1, 400, {200: "cut here\n"})
-
-
-@pytest.fixture
-def upstream(tmp_path: Path) -> Upstream:
-    return Upstream(tmp_path / "upstream")
 
 
 def carried(upstream: Upstream, old: Files, patched: Files, new: Files) -> CarryResult:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from decouple.patch.parse import Patch
@@ -19,11 +17,6 @@ OLD = {"core.cpp": HEAD + GUARDED + TAIL}
 STUB = "int share() { return registered(); }\n"
 OURS = "// ours\n\n"
 NEW = {"core.cpp": HEAD + STUB + TAIL, "cuda.cpp": OURS + BODY}
-
-
-@pytest.fixture
-def upstream(tmp_path: Path) -> Upstream:
-    return Upstream(tmp_path / "upstream")
 
 
 def carried(upstream: Upstream, release: dict[str, str], new: dict[str, str] = NEW) -> CarryResult:

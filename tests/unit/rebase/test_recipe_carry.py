@@ -30,11 +30,6 @@ at = [{ line = "their_hook" }]
 """
 
 
-@pytest.fixture
-def upstream(tmp_path: Path) -> Upstream:
-    return Upstream(tmp_path / "upstream")
-
-
 def made(upstream: Upstream, folder: Path, new: Files) -> CarryResult:
     (folder / "a.toml").write_text(RECIPE)
     step = upstream.patch(upstream.release({"a.cpp": OLD}), {"a.cpp": PATCHED})

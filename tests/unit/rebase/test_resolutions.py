@@ -20,11 +20,6 @@ THEIRS = {"a": numbered(1, 60, {20: "a line of theirs\n"})}
 SETTLED = {"a": numbered(1, 60, {20: "a line of theirs\nours, after it\n"}), "new": "made otherwise\n"}
 
 
-@pytest.fixture
-def upstream(tmp_path: Path) -> Upstream:
-    return Upstream(tmp_path / "upstream")
-
-
 def settled(upstream: Upstream) -> Resolution:
     step = upstream.patch(upstream.release(OLD), NEW)
     tree = upstream.repository.read_tree_id(upstream.release(SETTLED))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from decouple.rebase.carry import carry_patch
 from decouple.rebase.recipe_carry import carry_by_recipe
 from decouple.rebase.verdicts import CarryResult, Verdict
@@ -17,11 +15,6 @@ LINES = numbered(1, 40).replace("line ", "// line ")
 OLD = f"#include <a.h>\n\n{LINES}int run() {{\n  return 1;\n}}\n"
 COMMENTS = numbered(1, 20).replace("line ", "# line ")
 PATCHED = OLD.replace("int run", f"{HELPER}\nint run").replace("return 1", "return checked(1)")
-
-
-@pytest.fixture
-def upstream(tmp_path: Path) -> Upstream:
-    return Upstream(tmp_path / "upstream")
 
 
 def carried(upstream: Upstream, old: Files, patched: Files, new: Files) -> CarryResult:
