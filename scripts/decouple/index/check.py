@@ -12,7 +12,6 @@ from pathlib import Path
 from msgspec import Struct
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import compute_sha256
@@ -22,8 +21,17 @@ from decouple.index.archive import WHEEL_BOUND
 from decouple.index.catalog import CatalogEntry, select_common
 from decouple.index.offer import LabelList, Offer, Page, Refusal, parse_local_path, parse_project_name
 from decouple.index.remote import STATEMENT_BOUND, Index, NotThereError, RefusedError
-from decouple.index.site import METADATA, OURS, STATEMENT, is_statement_of, list_stale_pages, make_pages
+from decouple.index.site import (
+    METADATA,
+    OURS,
+    STATEMENT,
+    is_statement_of,
+    list_stale_pages,
+    make_pages,
+    share_python,
+)
 from decouple.release import variants
+from decouple.release.projects import CORE, find_unmodified_core
 from decouple.release.wheel_manifest import SUFFIX, WheelManifest
 from decouple.release.wheel_name import WheelName
 
@@ -60,7 +68,7 @@ def check_index(index: Index, progress: Progress = SILENT, root: Path | None = N
             continue
         pages.append(page)
         faults += _compare_pages(project, page, html)
-    offered = {page.project: {item.version for item in (*page.offers, *page.variants)} for page in pages}
+    offered = {page.project: (*page.offers, *page.variants) for page in pages}
     progress.start("checking projects", len(pages))
     for page in pages:
         faults += _find_label_faults(index, page)
@@ -214,24 +222,45 @@ def _find_label_faults(index: Index, page: Page) -> Iterator[SiteFault]:
             yield SiteFault(name, f"does not say what the wheels {', '.join(sorted(wanted[name]))} do")
 
 
-def _find_lost_requirements(read: wheel.Wheel, offered: Mapping[str, Collection[Version]]) -> Iterator[SiteFault]:
+def _find_lost_requirements(read: wheel.Wheel, offered: Mapping[str, Collection[Offer]]) -> Iterator[SiteFault]:
     """Find the wheels of ours that this one needs and the index has no page of.
 
-    ``offered`` are the versions of each project. A requirement without a local version, of bindings for an unmodified
+    ``offered`` are the files of each project. A requirement without a local version, of bindings for an unmodified
     torch, another index may meet.
     """
     for requirement in map(Requirement, read.requires):
         project = canonicalize_name(requirement.name)
         if project not in OURS or "+" not in str(requirement.specifier):
             continue
-        if not any(requirement.specifier.contains(version, prereleases=True) for version in offered.get(project, ())):
+        if not any(requirement.specifier.contains(one.version, prereleases=True) for one in offered.get(project, ())):
             lost = (
                 f"needs {requirement}, which no page of the index has; `decouple index build FOLDER` publishes it, too"
             )
             yield SiteFault(read.path.name, lost)
 
 
-def _find_file_faults(index: Index, package: Offer, offered: Mapping[str, Collection[Version]]) -> Iterator[SiteFault]:
+def _find_wrong_cores(
+    read: wheel.Wheel, package: Offer, offered: Mapping[str, Collection[Offer]]
+) -> Iterator[SiteFault]:
+    """Find the core that pip takes for bindings for an unmodified torch.
+
+    Each of ours is patched.
+    """
+    need = find_unmodified_core(read.name, map(Requirement, read.requires))
+    if need is None or package.yanked is not None:
+        return
+    for core in offered.get(CORE, ()):
+        fits = need.specifier.contains(core.version) and share_python(read.path.name, core.filename)
+        if fits and core.yanked is None:
+            wrong = (
+                f"for an unmodified torch ({need}), and pip takes {core.filename} of this index, which is patched; "
+                "`decouple index yank` one of them, and publish it in a site of its own"
+            )
+            yield SiteFault(read.path.name, wrong)
+            return
+
+
+def _find_file_faults(index: Index, package: Offer, offered: Mapping[str, Collection[Offer]]) -> Iterator[SiteFault]:
     name = package.filename
     expected = package.sha256
     if expected is None:
@@ -246,6 +275,7 @@ def _find_file_faults(index: Index, package: Offer, offered: Mapping[str, Collec
                 yield SiteFault(name, f"{path.stat().st_size} bytes, the page says {package.size}")
             read = wheel.read_wheel(path)
         yield from _find_lost_requirements(read, offered)
+        yield from _find_wrong_cores(read, package, offered)
         if (read.requires_python or None) != (package.requires_python or None):
             yield SiteFault(
                 name, f"METADATA requires Python {read.requires_python}, the page says {package.requires_python}"

@@ -132,9 +132,9 @@ def choose_packages(index: Index, release: str, machine: Machine, cuda: str | No
                 next_step="name the index for all, or cpu/",
             )
         return ChosenPackages((bare[-1],), "the core alone, as asked", pages.describe_refused())
-    offers = {
-        label: package for package in _select_fitting(pages, CUDA, release, machine) for label in [_read_label(package)]
-    }
+    offers = dict[str, list[Offer]]()
+    for package in _select_fitting(pages, CUDA, release, machine):
+        offers.setdefault(_read_label(package), []).append(package)
     if not offers:
         raise DecoupleError(
             f"{CUDA} {release}: no wheel in the index names its CUDA version",
@@ -149,9 +149,14 @@ def choose_packages(index: Index, release: str, machine: Machine, cuda: str | No
         label, reason = cuda, "as asked"
     else:
         label, reason = _choose_for_driver(offers, machine)
-    package = offers[label]
-    pinned = _find_pinned(pages, package, release, machine)
-    return ChosenPackages((*pinned, package), f"{label}: {reason}", pages.describe_refused())
+    for package in reversed(offers[label]):
+        if pinned := _find_pinned(pages, package, release, machine):
+            return ChosenPackages((*pinned, package), f"{label}: {reason}", pages.describe_refused())
+    raise DecoupleError(
+        f"{offers[label][-1].filename}: for an unmodified torch, and this command installs the patched one with it",
+        next_step=f"pip install it beside that torch, such as {offers[label][-1].version.public}+cpu; "
+        "or choose another with --cuda",
+    )
 
 
 def _choose_for_driver(offers: Iterable[str], machine: Machine) -> tuple[str, str]:
@@ -175,7 +180,8 @@ def _choose_for_driver(offers: Iterable[str], machine: Machine) -> tuple[str, st
 def _find_pinned(pages: _Pages, package: Offer, release: str, machine: Machine) -> list[Offer]:
     """Find what a torch-cuda wheel is pinned to by its metadata.
 
-    The core, and its libraries where they are apart.
+    The core, and its libraries where they are apart. Empty of one for an unmodified torch, for which the index has no
+    core: all of ours are patched.
 
     Raises DecoupleError when it pins no core, or something that the index does not have.
     """
@@ -191,6 +197,8 @@ def _find_pinned(pages: _Pages, package: Offer, release: str, machine: Machine) 
         raise DecoupleError(
             f"{package.filename}: its metadata: {error}", next_step="tell the publisher; do not install"
         ) from error
+    if projects.find_unmodified_core(package.project, asked):
+        return []
     pinned: dict[str, Offer] = {}
     for requirement in asked:
         name = canonicalize_name(requirement.name)

@@ -45,10 +45,19 @@ from decouple.index import catalog, dependencies, landing
 from decouple.index.archive import TEXT_BOUND
 from decouple.index.catalog import CatalogEntry
 from decouple.index.dependencies import LinkedFile
+from decouple.index.offer import parse_wheel_name
 from decouple.index.wheel import Wheel, read_wheel
 from decouple.release import variants
 from decouple.release.installed_wheels import EDITED, name_series
-from decouple.release.projects import BACKENDS, CORE, LIBRARIES, name_libraries
+from decouple.release.projects import (
+    BACKENDS,
+    CORE,
+    LIBRARIES,
+    find_unmodified_core,
+    name_libraries,
+    parse_metadata,
+    parse_requirements,
+)
 from decouple.release.wheel_manifest import SUFFIX
 from decouple.release.wheel_name import WheelName
 
@@ -112,6 +121,7 @@ def _publish_wheels(
     published = catalog.read_releases(site)
     known = {entry.filename: entry for entries in published.values() for entry in entries}
     _refuse_changed_files(found, known, site)
+    _refuse_mixed_cores(found, published, site)
     for wheel in found:
         _refuse_other_statement(wheel)
     linked = None if resolve is None else _resolve_links(found, published, site, resolve)  # before anything is written
@@ -150,6 +160,52 @@ def _refuse_changed_files(found: Sequence[Wheel], known: Mapping[str, CatalogEnt
         steps.append(f"`decouple build {release} --revision N` makes the next version")
     facts = (f"{wheel.path.name} (sha256 {before.sha256[:12]}…, now {wheel.sha256[:12]}…)" for before, wheel in changed)
     raise DecoupleError(f"{', '.join(facts)}: published before with other bytes", next_step="; ".join(steps))
+
+
+def _refuse_mixed_cores(found: Sequence[Wheel], published: Mapping[str, Sequence[CatalogEntry]], site: Path) -> None:
+    """Raise DecoupleError where pip would take a core for bindings that do not go on it.
+
+    Bindings for an unmodified torch, as over the official kernels, ask for any torch of the release, and of those in
+    the site pip takes the one with our patches.
+    """
+    known = {entry.filename: (release, entry) for release, entries in published.items() for entry in entries}
+    asked, cores = dict[str, Requirement](), dict[str, Version]()
+    for wheel in found:
+        if wheel.path.name in known and known[wheel.path.name][1].yanked is not None:
+            continue
+        if need := find_unmodified_core(wheel.name, map(Requirement, wheel.requires)):
+            asked[wheel.path.name] = need
+        elif wheel.name == CORE:
+            cores[wheel.path.name] = wheel.version
+    new = {*asked, *cores}
+    for name, (release, entry) in known.items():
+        if name in new or entry.yanked is not None:
+            continue
+        if need := _read_unmodified_core(site / "files" / release / f"{name}{METADATA}", entry.project):
+            asked[name] = need
+        elif entry.project == CORE:
+            cores[name] = Version(entry.version)
+    for name, need in sorted(asked.items()):
+        for core, version in sorted(cores.items()):
+            if not {name, core}.isdisjoint(new) and need.specifier.contains(version) and share_python(name, core):
+                raise DecoupleError(
+                    f"{name}: for an unmodified torch ({need}), and pip would take {core} of this site, a patched one",
+                    next_step="publish the one or the other in a site of its own: take it out of "
+                    f"{found[0].path.parent}, or `decouple index yank` it where it is published",
+                )
+
+
+def _read_unmodified_core(metadata: Path, project: str) -> Requirement | None:
+    """Read the same of a published file; None where its METADATA is lost."""
+    if project not in BACKENDS or not metadata.is_file():
+        return None
+    return find_unmodified_core(project, parse_requirements(parse_metadata(read_bounded(metadata, TEXT_BOUND))))
+
+
+def share_python(one: str, other: str) -> bool:
+    """Return whether some Python takes both wheels of these names."""
+    pythons = [{tag.interpreter for tag in parse_wheel_name(name)[2]} for name in (one, other)]
+    return not pythons[0].isdisjoint(pythons[1]) or any("py3" in some for some in pythons)
 
 
 def _resolve_links(

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # loaded where METADATA is read: every command that opens a source loads this module
+    from collections.abc import Iterable
     from email.message import Message
 
     from packaging.requirements import Requirement
@@ -73,6 +74,16 @@ def parse_requirements(fields: Message) -> list[Requirement]:
     from packaging.requirements import Requirement
 
     return [Requirement(value) for value in fields.get_all("Requires-Dist") or ()]
+
+
+def find_unmodified_core(project: str, requirements: Iterable[Requirement]) -> Requirement | None:
+    """Find what a wheel of ``project`` asks for that goes on an unmodified torch.
+
+    It names no local version, so pip takes a patched core for it, too, which does not go with it. None of another
+    wheel.
+    """
+    asked = (one for one in requirements if project in BACKENDS and one.name == CORE)
+    return next((one for one in asked if "+" not in str(one.specifier)), None)
 
 
 def parse_digests(record: bytes) -> dict[str, str]:

@@ -12,7 +12,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.index import dependencies, site
 from decouple.index.choose import Machine, choose_packages, detect_machine, read_driver_cuda
 from decouple.index.remote import Index
-from tests.unit.index.wheels import SERIES_B, make_pair, make_wheel
+from tests.unit.index.wheels import SERIES_B, make_pair, make_wheel, publish_beside_patched
 
 CORE = "torch-2.6.0+decoupled.1-py3-none-any.whl"
 
@@ -42,6 +42,15 @@ def names(index: Index, machine: Machine, cuda: str | None = None) -> list[str]:
 def test_the_newest_cuda_that_the_driver_runs(index: Index, driver: str | None, label: str) -> None:
     # 12.2 is older than every 12.x here, yet runs them by CUDA's minor version compatibility: the nearest is taken.
     assert names(index, machine(driver=driver)) == [CORE, f"torch_cuda-2.6.0+{label}.1-py3-none-any.whl"]
+
+
+def test_bindings_for_an_unmodified_torch_are_not_put_on_the_patched_one(index: Index, tmp_path: Path) -> None:
+    """They were taken, as the newest of their CUDA, and the import failed."""
+    over = publish_beside_patched(tmp_path / "over", tmp_path / "site")
+    assert names(index, machine(), "cu124") == [CORE, "torch_cuda-2.6.0+cu124.1-py3-none-any.whl"]
+    site.build_site(over.parent, tmp_path / "own")
+    with pytest.raises(DecoupleError, match=r"for an unmodified torch.*2\.6\.0\+cpu"):
+        names(Index(str(tmp_path / "own")), machine(), "cu124")
 
 
 def test_cpu_is_the_core_alone(index: Index) -> None:

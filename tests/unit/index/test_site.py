@@ -18,7 +18,7 @@ from decouple.index import provenance, site, wheel
 from decouple.index.check import check_index, check_site
 from decouple.index.remote import Index
 from tests.support.server import CatchAllServer, FaultyServer, status, wrong_bytes
-from tests.unit.index.wheels import SERIES_A, SERIES_B, make_manifest, make_pair, make_wheel
+from tests.unit.index.wheels import SERIES_A, SERIES_B, make_manifest, make_pair, make_wheel, publish_beside_patched
 
 
 @pytest.fixture
@@ -192,6 +192,21 @@ def test_a_site_for_an_unmodified_torch_needs_no_core(tmp_path: Path) -> None:
     make_wheel(tmp_path / "dist", "torch-cuda", "2.6.0+cu124.official", requires=("torch==2.6.0",), cuda="12.4")
     site.build_site(tmp_path / "dist", tmp_path / "site")
     assert check_site(Index(str(tmp_path / "site"))) == []
+
+
+def test_a_site_has_no_patched_core_for_bindings_that_want_an_unmodified_torch(dist: Path, tmp_path: Path) -> None:
+    """pip took that core for them, since it is a torch of the release, and the import was refused."""
+    root, core = tmp_path / "site", next(dist.glob("torch-2*.whl"))
+    site.build_site(dist, root)
+    over = publish_beside_patched(tmp_path / "over", root)
+    (told,) = map(str, check_site(Index(str(root))))
+    assert told.startswith(f"{over.name}: for an unmodified torch (torch==2.6.0), and pip takes {core.name} of this")
+    for folder in (over.parent, dist):
+        with pytest.raises(DecoupleError, match=f"for an unmodified torch.* and pip would take {re.escape(core.name)}"):
+            site.build_site(folder, root)
+    site.yank_file(root, over.name, "moved to a site of its own")
+    site.build_site(dist, root)
+    assert check_site(Index(str(root))) == []
 
 
 @pytest.fixture

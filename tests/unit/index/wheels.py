@@ -9,8 +9,10 @@ import io
 import zipfile
 from pathlib import Path
 
+from msgspec.structs import replace
 from packaging.tags import parse_tag
 
+from decouple.index import catalog, site
 from decouple.release.wheel_manifest import MEMBER, OverlayContent, SeriesContent, WheelManifest
 
 SERIES_A = "a" * 64
@@ -112,6 +114,17 @@ def make_pair(
             folder, "torch-cuda", f"2.6.0+{label}.{revision}", requires=(f"torch=={core}",), cuda=cuda, series=series
         ),
     )
+
+
+def publish_beside_patched(folder: Path, root: Path) -> Path:
+    """Publish bindings for an unmodified torch in a site with patched cores, as earlier versions did."""
+    wheel = make_wheel(folder, "torch-cuda", "2.6.0+cu124.official", requires=("torch==2.6.0",), cuda="12.4")
+    before = catalog.read_releases(root)["2.6"]
+    catalog.write_entries(root, "2.6", [replace(entry, yanked="") for entry in before])
+    site.build_site(folder, root)
+    catalog.write_entries(root, "2.6", [replace(entry, yanked=None) for entry in catalog.read_releases(root)["2.6"]])
+    site.write_pages(root)
+    return wheel
 
 
 def _record_hash(data: bytes) -> str:
