@@ -53,6 +53,7 @@ _ENCODINGS = ("", "identity", "gzip")  # the one asked for, and what stands for 
 T = TypeVar("T")
 logging.getLogger("bs4").addHandler(logging.NullHandler())  # what it says of odd bytes is no line of ours
 _IS_IT = "is this the index's simple/ address?"
+_SITE = "name the folder of a site, which `decouple index build FOLDER --site SITE` makes, or an index's address"
 
 
 class NotThereError(DecoupleError):
@@ -176,9 +177,9 @@ class Index:
             try:
                 return _Answer(read_bounded(local, bound), url)
             except (FileNotFoundError, NotADirectoryError) as error:
-                raise NotThereError(f"{url}: {error.strerror}", next_step="is this the index's folder?") from error
+                raise NotThereError(f"{url}: {error.strerror}", next_step=_SITE) from error
             except (OSError, ValueError) as error:
-                raise DecoupleError(f"{url}: {error}", next_step="is this the index's folder?") from error
+                raise DecoupleError(f"{url}: {error}", next_step=_SITE) from error
         kept = self._cache / "pages" / hashlib.sha256(url.encode()).hexdigest() if self._cache else None
         if self._offline:
             if kept is None or not kept.is_file():

@@ -38,6 +38,13 @@ def test_a_published_site_holds(dist: Path, tmp_path: Path) -> None:
     assert check_index(Index(str(tmp_path / "site"))) == []
 
 
+def test_a_folder_that_is_no_site_is_refused_with_the_command_that_makes_one(tmp_path: Path) -> None:
+    """It was asked back: "is this the index's folder?"."""
+    with pytest.raises(DecoupleError) as refused:
+        check_index(Index(str(tmp_path / "public")))
+    assert "`decouple index build FOLDER --site SITE`" in str(refused.value.next_step)
+
+
 def test_equal_input_gives_equal_bytes(dist: Path, tmp_path: Path) -> None:
     site.build_site(dist, tmp_path / "one")
     site.build_site(dist, tmp_path / "two")
