@@ -34,7 +34,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--at-once", type=int, default=50, metavar="ROUNDS")
-    parser.add_argument("--verb", action="append")
+    parser.add_argument("--verb", action="append", metavar="NAME", help="one that writes, or several at once (all)")
     parser.add_argument("--real", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=float("inf"))
@@ -45,7 +45,10 @@ def main() -> int:
     rounds = asked.rounds or (20 if asked.real else 200)
     seen: dict[str, Any] = json.loads(asked.json.read_text()) if asked.json and asked.json.exists() else {}
     ends = time.monotonic() + asked.seconds
-    jobs = [(name, rounds) for name in asked.verb or [*verbs, *at_once.names(asked.real)]]
+    known = [*verbs, *at_once.names(asked.real)]
+    if lost := [name for name in asked.verb or () if name not in known]:
+        parser.error(f"--verb {lost[0]}: there are {'; '.join(known)}")
+    jobs = [(name, rounds) for name in asked.verb or known]
     for name, wanted in jobs:
         together = name.startswith("four at once")
         key = f"real: {name}" if asked.real else name
