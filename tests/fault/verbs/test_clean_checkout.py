@@ -13,6 +13,7 @@ from decouple.base.paths import find_project
 from decouple.cli import build_parser
 from decouple.cli.menu import VERBS
 from tests.support import kills
+from tests.support.series import git
 
 NONE = "/nowhere/at-all"
 OUT = "new-folder"
@@ -102,12 +103,6 @@ FAILING: dict[str, list[list[str]]] = {
     "contract": [UNKNOWN, ["2.6", "--device", "nonsense"], [], ["--table", "--record", NONE]],
     "new-device": [["nn"], ["acme", "--key", "HIP"], ["acme", "--into", "README.md"], ["../x"], []],
 }  # fmt: skip
-
-
-def git(folder: Path, *words: str) -> str:
-    """What git says in ``folder``."""
-    who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    return subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True, text=True).stdout
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import tarfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,7 @@ from decouple.cli.menu import VERBS
 from decouple.flows import apply as flow
 from decouple.flows import verdict
 from decouple.flows.listener import Listener
+from tests.support.series import git
 from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Killed, Project, conflict_in_b, killed, project
 
@@ -35,11 +35,6 @@ def carried(project: Project) -> Project:
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "checkout"]):
         git(project.root, *words)
     return project
-
-
-def git(folder: Path, *words: str) -> str:
-    command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def repository(tree: Path) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,18 +17,12 @@ from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from decouple.upstream.official_text import measure_likeness
 from decouple.upstream.unpublished_manifest import make_candidate_tag
+from tests.support.series import git
 from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Killed, Project, conflict_in_b, kill_behind_series, project
 
 __all__ = ["project"]
 ROOT = Path(__file__).parents[3]
-
-
-def git(tree: Path, *words: str) -> str:
-    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    return subprocess.run(
-        ["git", *identity, *words], cwd=tree, capture_output=True, text=True, check=True
-    ).stdout.strip()
 
 
 def test_apply_carries_the_nearest_series(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,10 +14,7 @@ from decouple.upstream.baseline import ensure_baseline, read_debian_series
 from decouple.upstream.fetch import fetch_source
 from decouple.upstream.unpacked_release import UnpackedRelease
 from tests.support.releases import DEBIAN_PATCH, manifest, sample_tree
-
-
-def git(repo: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=repo, check=True, capture_output=True, text=True).stdout
+from tests.support.series import git
 
 
 def fetched(tree: Path, identity: str | None = "test-1", debian: Path | None = None) -> UnpackedRelease:
@@ -47,9 +44,8 @@ def test_the_commit_is_known_in_advance(tmp_path: Path) -> None:
     """This very id: a change of it invalidates every applied tree there is."""
     base = ensure_baseline(tmp_path / "cache", manifest(), fetched(sample_tree(tmp_path / "tree")))
     assert base.commit == base.upstream
-    assert git(base.repo, "log", "-1", "--format=%an <%ae> %at %s", base.commit) == (
-        "decouple <decouple@localhost> 0 upstream: PyTorch 2.6.0\n"
-    )
+    told = git(base.repo, "log", "-1", "--format=%an <%ae> %at %s", base.commit)
+    assert told == "decouple <decouple@localhost> 0 upstream: PyTorch 2.6.0"
     assert base.tree == "426109ba4e8ad01783622461eb87f72df7ba9f43"
     assert base.commit == "ce8be09fdab0b457c59eafc7bd316f826d308f0e"
 
@@ -110,7 +106,7 @@ def test_the_repository_that_a_relative_cache_lies_in_gets_no_branch(
     base = ensure_baseline(cache, manifest(), source)
     assert git(around, "for-each-ref") == ""
     assert base.repo.is_relative_to(around / "cache")
-    assert git(base.repo, "rev-parse", "upstream").strip() == base.commit
+    assert git(base.repo, "rev-parse", "upstream") == base.commit
 
 
 class TestDebian:
@@ -120,7 +116,7 @@ class TestDebian:
         pristine = ensure_baseline(tmp_path / "cache", manifest(), item)
         base = ensure_baseline(tmp_path / "cache", manifest(), item, debian_patches=True)
         assert base.upstream == pristine.commit
-        assert git(base.repo, "rev-parse", f"{base.commit}^").strip() == pristine.commit
+        assert git(base.repo, "rev-parse", f"{base.commit}^") == pristine.commit
         assert "line one" in git(base.repo, "show", f"{base.commit}:torch/__init__.py")
         assert git(base.repo, "ls-tree", base.commit, "debian/alias").startswith("120000")
         assert ensure_baseline(tmp_path / "cache", manifest(), item) == pristine
