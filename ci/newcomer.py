@@ -60,7 +60,6 @@ INHERITED = re.compile(r"(?:https?|ftp|all|no)_proxy|(?:SSL|REQUESTS|CURL|PIP|GI
 #: Downloads that README.md says are kept, below the home of whoever runs them.
 CACHES = (".cache/decouple", ".cache/pip")
 CERTIFICATES = Path("/usr/local/share/ca-certificates")
-BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 
 #: $1 root, then pairs "outside:inside" to bind up to "--", then the command. Runs in a mount namespace of its own.
 ENTER = r"""
