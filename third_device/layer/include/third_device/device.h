@@ -301,7 +301,7 @@ c10::intrusive_ptr<c10::StorageImpl> storage_of(c10::SymInt bytes, c10::DataPtr 
 }
 
 // What is remembered of a tensor beside its bytes: named flags, and what a derived class of the backend adds, which
-// goes through save() and read_tensor_meta() with torch.save, copies and torch.load.
+// goes through save() and read_tensor_meta() with torch.save, detach() and its like, and torch.load.
 struct TD_API TensorMeta : c10::BackendMeta {
   std::unordered_map<std::string, bool> flags;
   // Any bytes; none if there is nothing beside the flags.
