@@ -153,7 +153,7 @@ class _ChunkScanner:
 
 
 def _read_file(path: str) -> bytes:
-    """Read a file of the tree; b"" for one that is gone, and for a link to none.
+    """Read a file; b"" where git lists one that is gone, or a link to none.
 
     Raises DecoupleError for one that is there and cannot be read: the count would be too low.
     """

@@ -109,7 +109,7 @@ class _KeptVerdict(Struct, frozen=True):
 
 
 def judge_once(request: JudgeRequest, head: str, listener: Listener = QUIET) -> SeriesVerdict:
-    """Judge as `judge_series` does; repeat the last verdict where nothing changed.
+    """Judge as `judge_series` does; repeat what was found if nothing changed.
 
     ``head`` is the commit of the applied tree. The verdict lies beside that tree, unless a check was not asked: what
     prevented it may be mended. Raises DecoupleError as `judge_series`, OSError.

@@ -209,7 +209,10 @@ def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None
         target = stack.places.patches / full
         if target.exists() and target.read_bytes() != data:
             raise UsageError(f"{target} exists already with other content", next_step="choose another name with -P")
-        series = series.insert(full, after=after, strip=strip)
+        try:
+            series = series.insert(full, after=after, strip=strip)
+        except DecoupleError as error:
+            raise UsageError(error.what, next_step="choose another name with -P") from None
         files[target] = data
         names.append(full)
         after = full

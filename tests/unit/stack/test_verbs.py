@@ -318,6 +318,16 @@ def test_a_header_that_is_refused_is_kept(
     assert not kept.exists(), "what the patch has is in no other file"
 
 
+def test_a_file_whose_name_is_none_for_a_patch_is_imported_under_another(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "Fix #1.patch"
+    path.write_bytes((world.project / "patches/2.6/0002-hooks.patch").read_bytes())
+    assert main(["import", "2.6", str(path)]) == 2
+    assert "next: choose another name with -P\n" in capsys.readouterr().err
+    assert main(["import", "2.6", str(path), "-P", "0004-fix"]) == 0
+
+
 def test_an_emptied_header_is_given_up(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
