@@ -163,7 +163,7 @@ def _refuse_changed_files(found: Sequence[Wheel], known: Mapping[str, CatalogEnt
 
 
 def _refuse_mixed_cores(found: Sequence[Wheel], published: Mapping[str, Sequence[CatalogEntry]], site: Path) -> None:
-    """Raise DecoupleError where pip would take a core for bindings that do not go on it.
+    """Raise DecoupleError where pip would take a core that bindings do not go on.
 
     Bindings for an unmodified torch, as over the official kernels, ask for any torch of the release, and of those in
     the site pip takes the one with our patches.
