@@ -49,12 +49,12 @@ def fetch_source(
 
 def find_source(manifest: Manifest, provider: str) -> ManifestSource:
     """Return the source of this provider. Raises UsageError when the release has none."""
-    refuse_sourceless(manifest)
     source = manifest.find_source(provider)
     if source is None:
         have = ", ".join(item.provider for item in manifest.sources)
         raise UsageError(
-            f"release {manifest.release} has no source {provider!r}", next_step=f"choose auto, {have} or a path"
+            f"release {manifest.release} has no source {provider!r}",
+            next_step=f"choose auto, {have} or a path" if have else "choose a path",
         )
     return source
 

@@ -35,7 +35,8 @@ def open_source(
         if fetched.debian is None:
             raise UsageError(f"source {fetched.provider} brings no patches of Debian's", next_step="--source debian")
         return open_unpacked(fetched), fetched.debian / "patches"
-    refuse_sourceless(manifest)
+    if word == "auto":
+        refuse_sourceless(manifest)
     sources = manifest.sources if word == "auto" else (find_source(manifest, word),)
     context = FetchContext(downloader.cache, downloader, downloader.offline, progress)
     for source in sources:

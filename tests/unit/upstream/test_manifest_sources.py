@@ -43,9 +43,8 @@ def test_a_manifest_that_was_read_off_a_tree_asks_for_that_tree(downloader: Down
     bare = releases.manifest()
     with pytest.raises(UsageError, match="names no source"):
         open_source(bare, "auto", WANTED, downloader)
-    for word in ("auto", "debian"):
-        with pytest.raises(UsageError, match="names no source"):
-            fetch_source(bare, word, downloader=downloader, cache=downloader.cache)
+    with pytest.raises(UsageError, match="names no source"):
+        fetch_source(bare, downloader=downloader, cache=downloader.cache)
 
 
 def statuses(series: list[Patch], manifest: Manifest, word: str, downloader: Downloader) -> list[Fit]:
