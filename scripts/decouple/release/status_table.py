@@ -1,8 +1,8 @@
 """Render what ``ci/status`` says as Markdown.
 
 The tables are README's summary, every proof, every patch, every suite. A row of the first table of docs/proofs.md is
-one of :data:`decouple.release.proofs.PROOFS`, a column of README's table one of :data:`SUMMARY`, and of
-docs/rebase.md's one of :data:`decouple.release.carried.CARRIED`.
+one of :data:`decouple.release.proofs.PROOFS`, rows of README's table that belong together one of :data:`SUMMARY`, and
+a column of docs/rebase.md's one of :data:`decouple.release.carried.CARRIED`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,20 @@ from decouple.release.status import ReleaseStatus
 
 
 def summarize_releases(statuses: Mapping[str, ReleaseStatus]) -> str:
-    """Return README's table: a row per release, newest first, made of its proofs.
+    """Return README's table: rows for each release, newest first, made of its proofs.
 
-    Neighbours of which the same is known share a row.
+    Neighbours of which the same is known share their rows. What stands in the row above is not said again.
     """
     rows = {release: proofs.list_proof_rows(status) for release, status in statuses.items()}
-    return _format_table(["release", *SUMMARY], ([named, *cells] for named, cells in _group_rows(rows)))
+    return _format_table(("release", "what", "result"), _list_summary_rows(rows))
+
+
+def _list_summary_rows(listed: Mapping[str, Sequence[proofs.ProofRow]]) -> Iterator[tuple[str, str, str]]:
+    for releases, told in _group_releases(listed):
+        for what, results in zip(SUMMARY, told, strict=True):
+            for result in results:
+                yield releases, what, result
+                releases = what = ""
 
 
 def _format_table(titles: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
@@ -47,20 +55,20 @@ def tabulate_proofs(statuses: Mapping[str, ReleaseStatus]) -> str:
     return _format_table(("release", "proof", "command", "date", "series", "figure", "verdict"), rows)
 
 
-def _group_rows(listed: Mapping[str, Sequence[proofs.ProofRow]]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each release with its cells.
+def _group_releases(listed: Mapping[str, Sequence[proofs.ProofRow]]) -> Iterator[tuple[str, list[list[str]]]]:
+    """Yield each release with what each of :data:`SUMMARY` tells of it.
 
-    Releases come newest first, then series with names of their own. Neighbours whose cells are equal share one row:
+    Releases come newest first, then series with names of their own. Neighbours of which the same is told are one:
     ``2.7 to 2.15``.
     """
 
-    def make_row(release: str) -> tuple[str, tuple[str, ...]]:
+    def tell(release: str) -> tuple[str, list[list[str]]]:
         released, _, name = make_version_key(release)
-        return "" if released else name, tuple(cell(listed[release]) for cell in SUMMARY.values())
+        return "" if released else name, [summarize(listed[release]) for summarize in SUMMARY.values()]
 
-    for (_, cells), same in itertools.groupby(_sort_newest_first(listed), make_row):
+    for (_, told), same in itertools.groupby(_sort_newest_first(listed), tell):
         releases = list(same)
-        yield releases[0] if len(releases) == 1 else f"{releases[-1]} to {releases[0]}", cells
+        yield releases[0] if len(releases) == 1 else f"{releases[-1]} to {releases[0]}", told
 
 
 def render_patch_matrix(statuses: Mapping[str, ReleaseStatus]) -> str:
@@ -116,39 +124,42 @@ def _sort_newest_first(statuses: Mapping[str, Any]) -> list[str]:
     return sorted(statuses, key=make_version_key, reverse=True)
 
 
-def _summarize_patches(rows: Sequence[proofs.ProofRow]) -> str:
-    return next(row.figure for row in rows if row.name == proofs.PATCHES)
+def _summarize_patches(rows: Sequence[proofs.ProofRow]) -> list[str]:
+    return [row.figure for row in rows if row.name == proofs.PATCHES]
 
 
-def _summarize_builds(rows: Sequence[proofs.ProofRow]) -> str:
+def _summarize_builds(rows: Sequence[proofs.ProofRow]) -> list[str]:
     """Name the systems that both stages were built for, each with what changed since."""
     stages = [row for row in rows if row.name in proofs.STAGES and row.verdict]
-    stages = stages if len(stages) == len(proofs.STAGES) else []
-    wheels = _select_rows(rows, proofs.PORTABLE)
-    parts = [_say_since("both stages on Debian 13", stages)] if stages else []
-    if wheels:
-        labels = (_cut_label(row).replace("-cu", " with CUDA ").replace("py", "Python ") for row in wheels)
-        named = (_say_since(label, [row]) for label, row in zip(labels, wheels, strict=True))
-        parts.append(f"portable wheels: {', '.join(named)}")
-    return "; ".join(parts) or "no"
+    built = [_say_since("both stages on Debian 13", stages)] if len(stages) == len(proofs.STAGES) else []
+    for row in _select_rows(rows, proofs.PORTABLE):
+        label = _cut_label(row).replace("-cu", " with CUDA ").replace("py", "Python ")
+        built.append(_say_since(f"portable wheels: {label}", [row]))
+    return built or ["no"]
 
 
-def _summarize_tests(rows: Sequence[proofs.ProofRow]) -> str:
+def _summarize_tests(rows: Sequence[proofs.ProofRow]) -> list[str]:
     """Say how upstream's CUDA tests, the contract and bare systems ended.
 
     The tests ran on our wheels, the contract on our core with a simulated backend.
     """
     suites = [row for row in _select_rows(rows, proofs.SUITES) if _cut_label(row).startswith(f"{proofs.OURS} (")]
     contract = [row for row in _select_rows(rows, proofs.CONTRACT) if _cut_label(row).split(" ")[0] == proofs.CORE]
-    systems = _select_rows(rows, proofs.SYSTEMS)
     parts = [(f"upstream's suites, {_cut_label(row).removeprefix(proofs.OURS).strip(' ()')}: ", row) for row in suites]
     parts += [("contract of backends on our core: ", row) for row in contract]
-    parts += [(f"wheels on {_cut_label(row)}: ", row) for row in systems]
-    return _join_parts(parts)
+    return [*_list_figures(parts), *_summarize_systems(_select_rows(rows, proofs.SYSTEMS))] or ["no"]
 
 
-def _summarize_differences(rows: Sequence[proofs.ProofRow]) -> str:
-    """Say in one line what users would notice against the single-stage build.
+def _summarize_systems(rows: Sequence[proofs.ProofRow]) -> Iterator[str]:
+    """Say how the wheels did on bare systems; those that did alike are told together."""
+    alike: dict[str, list[str]] = {}
+    for row in rows:
+        alike.setdefault(_say_since(row.figure, [row]), []).append(_cut_label(row))
+    return (f"wheels on {', '.join(systems)}: {result}" for result, systems in alike.items())
+
+
+def _summarize_differences(rows: Sequence[proofs.ProofRow]) -> list[str]:
+    """Say what users would notice against the single-stage build.
 
     Of the comparisons of machine code the largest, and each in which something has no reason.
     """
@@ -159,19 +170,19 @@ def _summarize_differences(rows: Sequence[proofs.ProofRow]) -> str:
         if _cut_label(row) == proofs.OFFICIAL
         or (_cut_label(row).startswith(f"{proofs.OFFICIAL} (") and row.verdict == proofs.DIFFERS)
     ]
-    return _join_parts([*(("names ", row) for row in names), *(("machine code ", row) for row in code)])
+    return _list_figures([*(("names ", row) for row in names), *(("machine code ", row) for row in code)]) or ["no"]
 
 
-def _summarize_age(rows: Sequence[proofs.ProofRow]) -> str:
+def _summarize_age(rows: Sequence[proofs.ProofRow]) -> list[str]:
     """Say which of the proofs are of another series than the one that is here."""
     known = [row for row in rows if row.verdict]
     old = [row for row in known if row.since is not None]
     if not any(row.series not in ("", "none") for row in known):
-        return ""
+        return []
     if not old:
-        return "all of this series"
+        return ["all of this series"]
     kinds = ", ".join(dict.fromkeys(row.name.partition(":")[0] for row in old))
-    return f"{len(old)} of {len(known)} proofs are older than today's patches: {kinds}"
+    return [f"{len(old)} of {len(known)} proofs are older than today's patches: {kinds}"]
 
 
 def _select_rows(rows: Sequence[proofs.ProofRow], kind: str) -> list[proofs.ProofRow]:
@@ -183,9 +194,9 @@ def _cut_label(row: proofs.ProofRow) -> str:
     return row.name.partition(": ")[2]
 
 
-def _join_parts(parts: Sequence[tuple[str, proofs.ProofRow]]) -> str:
-    """Join figures, each with what it is of before and what changed since behind it."""
-    return "; ".join(_say_since(f"{what}{row.figure}", [row]) for what, row in parts) or "no"
+def _list_figures(parts: Sequence[tuple[str, proofs.ProofRow]]) -> list[str]:
+    """List figures, each with what it is of before and what changed since behind it."""
+    return [_say_since(f"{what}{row.figure}", [row]) for what, row in parts]
 
 
 def _say_since(text: str, rows: Sequence[proofs.ProofRow]) -> str:
@@ -194,8 +205,8 @@ def _say_since(text: str, rows: Sequence[proofs.ProofRow]) -> str:
     return f"{text} ({proofs.SINCE} {old.since})" if old else text
 
 
-#: README's table behind the release: what a column is called, and what the proofs give for it.
-SUMMARY: Mapping[str, Callable[[Sequence[proofs.ProofRow]], str]] = {
+#: README's table behind the release: what rows are of, and what the proofs give for them, a row each.
+SUMMARY: Mapping[str, Callable[[Sequence[proofs.ProofRow]], list[str]]] = {
     "patches": _summarize_patches,
     "builds": _summarize_builds,
     "tested": _summarize_tests,
