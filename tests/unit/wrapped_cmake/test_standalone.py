@@ -6,10 +6,12 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from wrapped_cmake import Settings, WrappedCMake, WrappedCMakeError, standalone, upstream
+from wrapped_cmake.commands import main
 
 from tests.unit.wrapped_cmake.conftest import configure
 
@@ -36,6 +38,23 @@ def test_a_project_that_moved_with_its_build_is_configured_anew(source: Path, tm
     moved = shutil.move(source, tmp_path / "moved")
     project = WrappedCMake(moved, moved / "build", environ=os.environ)
     assert project.configure() and project.cache()["CMAKE_HOME_DIRECTORY"] == str(moved)
+
+
+@pytest.mark.parametrize("change", [shutil.move, shutil.copytree])
+def test_a_build_folder_in_another_place_is_configured_there(
+    project: Path, tmp_path: Path, change: Callable[[Path, Path], object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was taken for configured: a copy installed what the first folder had built, a moved one found no files."""
+    with (project / "source/CMakeLists.txt").open("a") as file:
+        file.write("install(TARGETS tiny DESTINATION .)\n")
+    WrappedCMake(project / "source", project / "build", environ=os.environ).configure()
+    change(project / "build", project / "other")
+    assert main(["build", str(project / "other")]) == 1
+    assert f"{project / 'other'}: a copy of {project / 'build'}" in capsys.readouterr().err
+    made = WrappedCMake(project / "source", project / "other", environ=os.environ)
+    assert made.configure() and made.cache()["CMAKE_CACHEFILE_DIR"] == str(project / "other")
+    made.build(["all"])
+    assert (made.install(tmp_path / "installed") / "tiny").is_file()
 
 
 @pytest.mark.parametrize("first", ["link", "folder"])

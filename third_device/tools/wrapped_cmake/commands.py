@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from pathlib import Path
 
-from . import features, jobs, ninja
+from . import features, jobs, ninja, standalone
 from .errors import WrappedCMakeError
 from .parameters import Settings, help_text
 from .progress import Lines, format_span
@@ -66,8 +65,11 @@ def _run_build(arguments: argparse.Namespace) -> int:
         if not (build_dir / made).exists():
             raise WrappedCMakeError(f"{build_dir}: no {made}", "configure it first")
     environ = features.build_environment(os.environ, build_dir.parent)
-    home = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.+)$", (build_dir / "CMakeCache.txt").read_text(), re.MULTILINE)
-    project = read_project(Path(home[1])) if home else Project()
+    cache = standalone.read_cache(build_dir)
+    place = Path(cache.get("CMAKE_CACHEFILE_DIR", build_dir)).resolve()
+    if place != build_dir:  # what CMake wrote installs from there
+        raise WrappedCMakeError(f"{build_dir}: a copy of {place}, or moved from there", "configure it first")
+    project = read_project(Path(cache["CMAKE_HOME_DIRECTORY"])) if "CMAKE_HOME_DIRECTORY" in cache else Project()
     limits = jobs.plan_jobs(Settings(environ, project.parameters), project)
     result = ninja.run_ninja(
         build_dir,

@@ -103,7 +103,8 @@ class WrappedCMake:
         stamp = self.build_dir / _STAMP
         cmake = self._find_program(self._cmake.command) or self._cmake.command  # what it writes calls it by its path
         read_once = features.describe_read_once(self.settings, given)
-        lasting = "\0".join([cmake, read_once, *arguments]).replace(pools, re.sub(r"=\d+", "", pools))
+        place = str(self.build_dir)  # CMake writes it into what it makes
+        lasting = "\0".join([cmake, place, read_once, *arguments]).replace(pools, re.sub(r"=\d+", "", pools))
         digest = hashlib.sha256(lasting.encode()).hexdigest()
         known = not always and stamp.exists() and stamp.read_text() == digest
         if known and (self.build_dir / "build.ninja").exists():
