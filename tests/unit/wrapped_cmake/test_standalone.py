@@ -147,6 +147,18 @@ def test_a_build_installs_where_its_caller_looks(source: Path, tmp_path: Path) -
     assert project.cache()["CMAKE_BUILD_TYPE"] == "Debug"
 
 
+def test_a_packagers_destdir_takes_nothing_away(project: Path, tmp_path: Path) -> None:
+    """CMake installed below it, and the wheel was packed from a folder without libraries."""
+    with (project / "source/CMakeLists.txt").open("a") as file:
+        file.write("install(TARGETS tiny DESTINATION .)\n")
+    environ = {**os.environ, "DESTDIR": str(tmp_path / "image")}
+    made = WrappedCMake(project / "source", project / "build", install_prefix=tmp_path / "one", environ=environ)
+    made.configure()
+    made.build()
+    made.install(tmp_path / "two")
+    assert (tmp_path / "one/tiny").is_file() and (tmp_path / "two/tiny").is_file()
+
+
 def test_the_toolkit_in_a_checkout_lies_in_no_tree() -> None:
     assert upstream.find_tree(Settings({})) is None
 
