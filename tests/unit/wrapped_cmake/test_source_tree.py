@@ -36,6 +36,14 @@ def test_what_is_imported_from_a_source_tree_leaves_nothing_in_it(tmp_path: Path
     assert sorted(tree.rglob("*")) == before
 
 
+def test_a_python_without_setuptools_is_told(tmp_path: Path) -> None:
+    """venv installs none from Python 3.12 on, and pip hides it from an isolated build."""
+    (tmp_path / "tools/setup_helpers").mkdir(parents=True)
+    (tmp_path / "tools/setup_helpers/cmake.py").write_text(HELPER)
+    told = subprocess.run([sys.executable, "-S", "-c", IMPORT, str(tmp_path)], capture_output=True, text=True)
+    assert "WrappedCMakeError" in told.stderr and "No module named 'setuptools' (install setuptools)" in told.stderr
+
+
 CACHE_HELPER = """
 USE_NINJA = True
 

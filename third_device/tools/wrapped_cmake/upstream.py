@@ -69,7 +69,6 @@ def _load_helper(tree: Path) -> ModuleType:
     Raises WrappedCMakeError when another package named ``tools`` was imported first: the helper of a different tree
     would speak about different variables.
     """
-    importlib.import_module("setuptools")  # provides distutils, which upstream's helper imports, from Python 3.12 on
     path = str(tree)
     loaded: ModuleType | None = sys.modules.get(_MODULE)
     if loaded is None:
@@ -77,6 +76,7 @@ def _load_helper(tree: Path) -> ModuleType:
         sys.dont_write_bytecode = True  # nothing that reads a tree changes it: others check it file by file
         sys.path.insert(0, path)
         try:
+            importlib.import_module("setuptools")  # its distutils, which upstream's helper imports, from Python 3.12 on
             loaded = importlib.import_module(_MODULE)
         except ImportError as error:
             raise WrappedCMakeError(f"{tree}: {_MODULE} does not import: {error}", "install setuptools") from error

@@ -19,7 +19,8 @@ if("${TORCH_PREFIX}" STREQUAL "")
     WORKING_DIRECTORY "${CMAKE_BINARY_DIR}" # never a source tree: its torch/ would win
     OUTPUT_VARIABLE CORE_PACKAGE_DIR)
   if(CORE_PACKAGE_DIR STREQUAL "")
-    message(FATAL_ERROR "no torch is installed for ${Python_EXECUTABLE}; next: pip install torch, or pass the prefix of one")
+    message(FATAL_ERROR "no torch is installed for ${Python_EXECUTABLE}; next: pip install torch, or pass the prefix of one, or "
+                        "--no-build-isolation to a pip that hides an installed one from the build")
   endif()
   get_filename_component(site "${CORE_PACKAGE_DIR}" DIRECTORY)
   get_filename_component(prefix "${site}/../../.." ABSOLUTE) # a distribution's /usr, or a venv
