@@ -102,6 +102,26 @@ def test_a_choice_holds_as_long_as_the_environment_has_it(
     assert backend.configure_project({name: usual}).cache()[name] == other, "the environment wins over -D"
 
 
+def test_a_choice_of_a_vendors_toolkit_is_looked_up_again(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of another ROCM_PATH the build took the version from the new folder, headers and libraries from the old one."""
+    description = Path(backend.__file__).parents[1] / "cmake/toolkit/rocm.cmake"
+    (project / "CMakeLists.txt").write_text(
+        f"{PROJECT}set(TORCH_CUDA_TOOLKIT rocm CACHE STRING \"\")\nset(PYTORCH_SOURCE_DIR {tmp_path})\n"
+        f'include("{backend.OPTIONS}")\ninclude("{description}")\n'
+        'find_path(ROCM_INCLUDE_DIR hip.h HINTS "${ROCM_PATH}" NO_DEFAULT_PATH)\n'
+    )
+    (tmp_path / "build_variables.bzl").touch()
+    for name in ("6.4", "7.1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "hip.h").touch()
+        monkeypatch.setenv("ROCM_PATH", str(tmp_path / name))
+        assert backend.configure_project().cache()["ROCM_INCLUDE_DIR"] == str(tmp_path / name)
+    monkeypatch.delenv("ROCM_PATH")
+    assert backend.configure_project().cache()["ROCM_PATH"] == ""
+
+
 @pytest.mark.parametrize("words", [["--help"], ["pack"], ["pack", "--stored"], ["configure", "dist"], ["dist", "more"]])
 def test_words_that_nobody_knows_start_no_build(
     project: Path, capsys: pytest.CaptureFixture[str], words: list[str]

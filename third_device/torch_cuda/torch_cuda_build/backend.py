@@ -85,11 +85,14 @@ def make_toolkit() -> WrappedCMake:
 
 
 def read_choices() -> dict[str, str]:
-    """Read the choices that the environment makes of `OPTIONS`.
+    """Read the choices that the environment makes.
 
-    CMake reads them itself, too, but keeps what it read; wrapped_cmake takes back what is not given again.
+    They are those of `OPTIONS` and of a toolkit's description. CMake reads them itself, too, but keeps what it read;
+    wrapped_cmake takes back what is not given again.
     """
-    names = re.findall(r"^torch_cuda_option\((\w+)", OPTIONS.read_text(encoding="utf-8"), re.MULTILINE)
+    files = [OPTIONS, *sorted((OPTIONS.parent / "toolkit").glob("*.cmake")), *sorted(find_project().glob("*.cmake"))]
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    names = re.findall(r"^torch_cuda_option\((\w+)", text, re.MULTILINE)
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 
