@@ -108,7 +108,7 @@ def test_a_choice_of_a_vendors_toolkit_is_looked_up_again(
     """Of another ROCM_PATH the build took the version from the new folder, headers and libraries from the old one."""
     description = Path(backend.__file__).parents[1] / "cmake/toolkit/rocm.cmake"
     (project / "CMakeLists.txt").write_text(
-        f"{PROJECT}set(TORCH_CUDA_TOOLKIT rocm CACHE STRING \"\")\nset(PYTORCH_SOURCE_DIR {tmp_path})\n"
+        f'{PROJECT}set(TORCH_CUDA_TOOLKIT rocm CACHE STRING "")\nset(PYTORCH_SOURCE_DIR {tmp_path})\n'
         f'include("{backend.OPTIONS}")\ninclude("{description}")\n'
         'find_path(ROCM_INCLUDE_DIR hip.h HINTS "${ROCM_PATH}" NO_DEFAULT_PATH)\n'
     )

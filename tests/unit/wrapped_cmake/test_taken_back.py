@@ -91,6 +91,19 @@ def test_compilers_and_flags_that_cmake_reads_once(source: Path, tmp_path: Path)
     assert configure() == (usual, "", "other")
 
 
+def test_a_compiler_that_comes_first_on_the_path_now(source: Path, tmp_path: Path) -> None:
+    """As a toolkit or a toolset of another version does: CMake went on with the first one."""
+    environ = {name: value for name, value in os.environ.items() if name != "CC"}
+    found = []
+    for name in ("first", "second", "second"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        program(tmp_path / name, "cc", f'exec {shutil.which("cc")} "$@"')
+        path = f"{tmp_path / name}{os.pathsep}{environ['PATH']}"
+        project = WrappedCMake(source, tmp_path / "build", environ={**environ, "PATH": path})
+        found.append((project.configure(), project._read_cache()["CMAKE_C_COMPILER"]))
+    assert found == [(True, f"{tmp_path}/first/cc"), (True, f"{tmp_path}/second/cc"), (False, f"{tmp_path}/second/cc")]
+
+
 def test_a_library_is_looked_for_where_it_is_named_now(source: Path, tmp_path: Path) -> None:
     """CMake keeps where it found something, whatever names the place later."""
     with (source / "CMakeLists.txt").open("a") as file:

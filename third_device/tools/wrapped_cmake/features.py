@@ -137,11 +137,14 @@ def _list_compilers(variables: Mapping[str, str], path: str) -> list[list[str]]:
 def describe_read_once(settings: Settings, given: Mapping[str, str]) -> str:
     """Describe what CMake reads when it configures a directory first, and keeps.
 
-    It is in the environment, or in the definitions ``given``: the project's paths are such, too.
+    It is in the environment, which PATH is of, or in the definitions ``given``: the project's paths are such, too.
     """
     paths = {one.cmake for one in settings.parameters if one.kind == "path"}
     named = {name: settings.environ[name] for name in _READ_ONCE if settings.environ.get(name)}
     named |= {f"-D{name}": value for name, value in given.items() if _GIVEN_ONCE.fullmatch(name) or name in paths}
+    path = settings.environ.get("PATH", os.defpath)
+    found = [command[0] for command in _list_compilers({**settings.environ, **given}, path)] + ["nvcc"]
+    named |= {f"{name} on PATH": shutil.which(name, path=path) or "" for name in found if not Path(name).is_absolute()}
     return "\n".join(f"{name}={value}" for name, value in sorted(named.items()))
 
 

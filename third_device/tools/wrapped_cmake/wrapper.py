@@ -54,7 +54,9 @@ class WrappedCMake:
         self.build_dir = build_dir.resolve()
         base = Path(os.path.commonpath([self.source_dir, self.build_dir]))
         self.environ = features.build_environment(os.environ if environ is None else environ, base)
-        self.environ.pop("DESTDIR", None)  # the caller packs what it finds below its prefix; a packager sets it for others
+        self.environ.pop(
+            "DESTDIR", None
+        )  # the caller packs what it finds below its prefix; a packager sets it for others
         self.project = read_project(self.source_dir)
         self.settings = Settings(self.environ, self.project.parameters)
         self.install_prefix = install_prefix
