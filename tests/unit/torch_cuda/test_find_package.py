@@ -163,3 +163,20 @@ def test_without_a_toolkit_one_sentence_says_what_to_set(site: Path) -> None:
     assert (
         "torch_cuda is installed beside torch, and no CUDA toolkit is found. Put nvcc of CUDA 12.4 on the PATH" in said
     )
+
+
+@pytest.mark.parametrize(("built_for", "found"), [("2.6.0", True), ("2.5.1", False)])
+def test_torch_cuda_asked_for_by_name_beside_another_torch(site: Path, built_for: str, found: bool) -> None:
+    """`pip install -U torch` leaves it: its libraries were linked to the other torch."""
+    text = (PROJECT / "cmake/TorchCUDAConfig.cmake.in").read_text().replace("@TORCH_VERSION@", built_for)
+    (site / "torch_cuda/share/cmake/TorchCUDA/TorchCUDAConfig.cmake").write_text(text)
+    (site / "torch_cuda/lib").mkdir()
+    for name in ("c10_cuda", "torch_cuda", "torch_python_cuda"):
+        (site / f"torch_cuda/lib/lib{name}.so").touch()
+    (site.parent / "modules").mkdir()
+    (site.parent / "modules/FindCUDAToolkit.cmake").write_text("set(CUDAToolkit_FOUND TRUE)\n")
+    with (site.parent / "user/CMakeLists.txt").open("a") as file:
+        file.write('find_package(TorchCUDA PATHS "${SITE}/torch_cuda/share/cmake")\nmessage("is=${TorchCUDA_FOUND}")\n')
+    said = configure(site, f"-DSITE={site}", f"-DCMAKE_MODULE_PATH={site.parent}/modules")
+    assert ("is=1" in said) is found
+    assert ("and torch 2.6.0 is found; install that torch" in said) is not found

@@ -44,7 +44,7 @@ if(TOOLKIT_CMAKE_PACKAGE)
   configure_file(cmake/TorchCUDAConfig.cmake.in "${CMAKE_BINARY_DIR}/TorchCUDAConfig.cmake" @ONLY)
   configure_file(cmake/InTorch.cmake.in "${CMAKE_BINARY_DIR}/InTorch.cmake" @ONLY)
   include(CMakePackageConfigHelpers)
-  write_basic_package_version_file("${CMAKE_BINARY_DIR}/TorchCUDAConfigVersion.cmake" VERSION "${TORCH_VERSION}" COMPATIBILITY ExactVersion)
+  write_basic_package_version_file("${CMAKE_BINARY_DIR}/TorchCUDAConfigVersion.cmake" VERSION "${TORCH_VERSION}" COMPATIBILITY SameMinorVersion)
   install(FILES "${CMAKE_BINARY_DIR}/TorchCUDAConfig.cmake" "${CMAKE_BINARY_DIR}/TorchCUDAConfigVersion.cmake"
     "${CMAKE_BINARY_DIR}/InTorch.cmake" DESTINATION share/cmake/TorchCUDA)
 endif()
