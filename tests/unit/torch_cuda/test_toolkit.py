@@ -183,3 +183,23 @@ def test_rocms_device_code_stays_so_where_cudas_headers_are_installed_too(tmp_pa
     folders = ["-I", first, "-isystem", str(tmp_path / "rocm"), "-idirafter", str(tmp_path / "cuda")]
     done = subprocess.run(["c++", "-E", "-P", *folders, str(kernel)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "device"
+
+
+@pytest.mark.tools("cmake", "ninja", "c++")
+@pytest.mark.parametrize("pools", ["", "link=1;cuda=2"])
+def test_a_source_with_kernels_is_compiled_in_the_pool_that_memory_limits(pools: str, tmp_path: Path) -> None:
+    """`WRAPPED_CMAKE_CUDA_JOB_MEMORY` made a pool that nothing was in: on 16 cores 16 compiles of 4 GiB ran at once."""
+    lists = ("C10_CUDA_SOURCES", "RTC_STUB_SOURCES", "ATEN_KERNEL_SOURCES", "ATTENTION_KERNEL_SOURCES", "aoti_shim")
+    functions = ("torch_cuda_glob", "torch_cuda_switch", "toolkit_source_properties", "toolkit_switches")
+    (tmp_path / "kernel.cpp").touch()
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.24)\nproject(kernels CXX)\nadd_library(common INTERFACE)\n"
+        + "".join(f"set({name} kernel.cpp)\n" for name in lists)
+        + "".join(f"function({name})\nendfunction()\n" for name in functions)
+        + "".join(f"add_library({name} INTERFACE IMPORTED)\n" for name in ("core::torch_cpu", "core::c10"))
+        + f"include({CMAKE}/Libraries.cmake)\n"
+    )
+    subprocess.run(["cmake", "-GNinja", "-B", "build", f"-DCMAKE_JOB_POOLS={pools}"], cwd=tmp_path, check=True)
+    edges = (tmp_path / "build/build.ninja").read_text().split("\n\n")
+    (compiled,) = (edge for edge in edges if edge.strip().startswith("build CMakeFiles/torch_cuda_objects.dir/kernel"))
+    assert ("pool = cuda" in compiled) is bool(pools)

@@ -18,6 +18,9 @@ add_library(torch_cuda_objects OBJECT ${ATEN_RUNTIME_SOURCES} ${ATEN_KERNEL_SOUR
 target_compile_definitions(torch_cuda_objects PRIVATE ${TOOLKIT_TORCH_DEFINITIONS})
 target_compile_options(torch_cuda_objects PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fvisibility=hidden>)
 target_link_libraries(torch_cuda_objects PRIVATE common)
+if(CMAKE_JOB_POOLS MATCHES "(^|;)cuda=") # as many at once as the memory is for: wrapped_cmake reckons, CMake alone has no such pool
+  set_target_properties(torch_cuda_objects PROPERTIES JOB_POOL_COMPILE cuda)
+endif()
 
 set_property(SOURCE ${ATTENTION_KERNEL_SOURCES} APPEND PROPERTY COMPILE_DEFINITIONS TORCH_ASSERT_NO_OPERATORS)
 # The switches reach the few sources that ask for them, so that turning one does not recompile everything.
