@@ -179,6 +179,15 @@ def test_a_broken_backend_is_named_with_its_cause_and_the_way_out(site: Path, pr
     assert "cannot open" in last or "No module named 'torch_cuda.gone'" in last
 
 
+def test_a_finder_of_the_old_kind_is_passed_over(site: Path) -> None:
+    """As that of six 1.15, which Python before 3.12 asked by find_module: the error spoke of its missing method."""
+    add_backend(site, "one")
+    shutil.rmtree(site / "torch_one")
+    old = "type('Old', (), {'find_module': lambda *asked: None})()"
+    done = run(site, f"import sys; sys.meta_path.append({old}); import torch")
+    assert "No module named 'torch_one'" in done.stderr and "find_spec" not in done.stderr
+
+
 def test_two_backends_with_cuda_bindings_are_refused(site: Path) -> None:
     add_backend(site, "first")
     add_backend(site, "second")

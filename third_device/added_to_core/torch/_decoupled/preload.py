@@ -197,7 +197,9 @@ def _import_module(name: str) -> ModuleType:
     """Import a module of a package installed or imported. Raises ImportError."""
     top = name.partition(".")[0]
     if top not in sys.modules:
-        others = (finder.find_spec(top, None) for finder in sys.meta_path if finder is not PathFinder)
+        # before Python 3.12 one may have find_module alone, as that of six has
+        finders = (each for each in sys.meta_path if each is not PathFinder and hasattr(each, "find_spec"))
+        others = (finder.find_spec(top, None) for finder in finders)
         spec = PathFinder.find_spec(top, installed_folders()) or next(filter(None, others), None)
         if spec is None:
             raise ModuleNotFoundError(f"No module named {top!r}", name=top)
