@@ -125,6 +125,14 @@ def test_same_members_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert digests[0] == digests[1]
 
 
+@pytest.mark.parametrize(("epoch", "year"), [("1700000000", 2023), ("", 1980)])
+def test_an_empty_date_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epoch: str, year: int) -> None:
+    """A packager's script that found no date ended the build where the wheel is packed, hours later."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
+    with zipfile.ZipFile(wheel.write_wheel({"a": b""}, INFO, "py3-none-any", tmp_path, [])) as archive:
+        assert {member.date_time[0] for member in archive.infolist()} == {year}
+
+
 def test_a_name_with_comma_and_quotation_mark_stands_in_record_as_csv_has_it(tmp_path: Path) -> None:
     odd = 'torch_cuda/a,b "quoted".h'
     path = wheel.write_wheel({odd: b""}, INFO, "py3-none-any", tmp_path, [])

@@ -202,6 +202,6 @@ def _read_timestamp() -> tuple[int, int, int, int, int, int]:
     """SOURCE_DATE_EPOCH as a ZIP time, or the earliest that ZIP can hold."""
     import os
 
-    seconds = int(os.environ.get("SOURCE_DATE_EPOCH", "315532800"))
+    seconds = int(os.environ.get("SOURCE_DATE_EPOCH") or "315532800")
     year, month, day, hour, minute, second = time.gmtime(max(seconds, 315532800))[:6]
     return year, month, day, hour, minute, second
