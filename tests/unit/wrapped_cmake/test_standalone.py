@@ -159,6 +159,19 @@ def test_a_packagers_destdir_takes_nothing_away(project: Path, tmp_path: Path) -
     assert (tmp_path / "one/tiny").is_file() and (tmp_path / "two/tiny").is_file()
 
 
+def test_a_relative_prefix_is_one_of_the_callers_folder(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CMake took it for a folder below the build folder."""
+    with (project / "source/CMakeLists.txt").open("a") as file:
+        file.write("install(TARGETS tiny DESTINATION .)\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["configure", "source", "build", "--prefix", "one"]) == 0
+    assert main(["build", "build", "install"]) == 0
+    WrappedCMake(Path("source"), Path("build"), environ=os.environ).install(Path("two"))
+    assert (tmp_path / "one/tiny").is_file() and (tmp_path / "two/tiny").is_file()
+
+
 def test_the_toolkit_in_a_checkout_lies_in_no_tree() -> None:
     assert upstream.find_tree(Settings({})) is None
 

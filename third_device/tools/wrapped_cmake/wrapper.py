@@ -59,7 +59,9 @@ class WrappedCMake:
         )  # the caller packs what it finds below its prefix; a packager sets it for others
         self.project = read_project(self.source_dir)
         self.settings = Settings(self.environ, self.project.parameters)
-        self.install_prefix = install_prefix
+        self.install_prefix = (
+            install_prefix and install_prefix.absolute()
+        )  # CMake would take it for one below build_dir
         self.log = log or self.build_dir / "wrapped_cmake.log"
         self.limits = jobs.plan_jobs(self.settings, self.project)
         tree = tree.resolve() if tree else upstream.find_tree(self.settings)
@@ -145,6 +147,7 @@ class WrappedCMake:
 
         Raises WrappedCMakeError with CMake's error.
         """
+        prefix = prefix.absolute()
         shutil.rmtree(prefix, ignore_errors=True)
         command = [self._cmake.command, "--install", str(self.build_dir), "--prefix", str(prefix)]
         self._run([*command, *(["--strip"] if strip else [])])
