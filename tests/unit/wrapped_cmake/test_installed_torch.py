@@ -50,6 +50,17 @@ def test_a_torch_that_moved_is_looked_for_again(source: Path, tmp_path: Path) ->
         assert found["LIBRARY"] == f"{place}/torch/lib/libtorch_cpu.so"
 
 
+def test_another_torch_in_the_same_folder_is_read_before_anything_is_compiled(source: Path, tmp_path: Path) -> None:
+    """Objects were compiled with the C++ standard and the ABI of the one before."""
+    prefix = make_torch(tmp_path / "site")
+    project = WrappedCMake(source, tmp_path / "build", environ=os.environ)
+    for release in ("2.6.0", "2.13.0"):
+        (prefix / "torch/version.py").write_text(f"__version__ = '{release}'\n")
+        project.configure({"TORCH_PREFIX": str(prefix)})
+        project.build(["all"])
+        assert str(project.cache()["FOUND"]).split()[0] == release
+
+
 @pytest.mark.parametrize(
     ("line", "abi"),
     [

@@ -65,6 +65,8 @@ file(REAL_PATH "${CORE_torch_cpu}" core_library)
 get_filename_component(core_lib_dir "${core_library}" DIRECTORY)
 find_file(CORE_TORCH_CONFIG TorchConfig.cmake HINTS "${CORE_PACKAGE_DIR}/share/cmake/Torch" "${core_lib_dir}/cmake/Torch"
           NO_DEFAULT_PATH REQUIRED)
+# Another torch may be installed in the same folder: ninja then runs CMake first.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${CORE_PACKAGE_DIR}/version.py" "${CORE_TORCH_CONFIG}")
 set(CORE_DEFINITIONS)
 set(CORE_CXX11_ABI 1)
 file(STRINGS "${CORE_TORCH_CONFIG}" abi_line REGEX "_GLIBCXX_USE_CXX11_ABI=[01]")
