@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from wrapped_cmake import PARAMETERS, Settings, WrappedCMakeError, help_text, read_project
 
@@ -71,6 +73,14 @@ def test_help_lists_every_parameter() -> None:
 def test_a_switch_may_be_left_to_what_is_found(value: str, is_: bool | None) -> None:
     assert Settings({"USE_MAGMA": value}, TORCH_CUDA).switch("USE_MAGMA") is is_
     assert Settings({"USE_MAGMA": value}, TORCH_CUDA).definitions()["USE_MAGMA"] == value
+
+
+def test_every_choice_of_torch_cudas_cmake_is_a_parameter() -> None:
+    """One that is none was not listed, and of another value `wrapped_cmake configure` said "already configured so"."""
+    options = (find_project() / "third_device/torch_cuda/cmake/Options.cmake").read_text()
+    names = set(re.findall(r"^torch_cuda_option\((\w+)", options, re.MULTILINE))
+    assert "TORCH_CUDA_SLICE" in names and names <= {parameter.name for parameter in TORCH_CUDA}
+    assert all(Settings({name: "1.0"}, TORCH_CUDA).definitions().get(name) for name in names if "USE_" not in name)
 
 
 def test_no_parameter_is_inert() -> None:
