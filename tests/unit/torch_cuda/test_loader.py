@@ -114,6 +114,20 @@ def ask(site: Path, expression: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
+@needs_cc
+def test_libraries_of_another_toolkit_that_go_before_ours_are_blamed(site: Path, tmp_path: Path) -> None:
+    """As `module load cuda/12.1` does: `undefined symbol: __nvJitLinkComplete_12_4` told nobody what to do."""
+    soname = "-Wl,-soname,libnvJitLink.so.12"
+    ours = compile_c("int complete_12_4(void) { return 1; }", site / "nvidia/nvjitlink/lib/libnvJitLink.so.12", soname)
+    run_path = f"-Wl,-rpath,{ours.parent}"
+    code = "int complete_12_4(void); int cuda_is_here(void) { return complete_12_4(); }"
+    compile_c(code, site / "torch_cuda/lib/libtorch_cuda.so", str(ours), run_path)
+    assert ask(site, "torch._C.saw_cuda", LD_LIBRARY_PATH="") == "True"
+    other = compile_c("int complete_12_1(void) { return 1; }", tmp_path / "cuda-12.1/libnvJitLink.so.12", soname).parent
+    done = python(site, "import torch", LD_LIBRARY_PATH=str(other))
+    assert f"LD_LIBRARY_PATH={other} goes before" in done.stderr and "unset it" in done.stderr
+
+
 def test_bindings_without_their_libraries_say_which_wheel_is_missing(tmp_path: Path) -> None:
     with pytest.raises(_libraries.LibraryError, match=r"torch-cuda-libraries==2\.6\.0\+cu124"):
         _preload.check_whole({"version": "2.6.0+cu124"}, tmp_path)

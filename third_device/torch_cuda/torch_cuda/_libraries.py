@@ -11,6 +11,7 @@ attempt is repeated.
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -53,7 +54,7 @@ def open_library(library: Path, folders: Iterable[Path]) -> ctypes.CDLL:
         except OSError as error:
             missing = _find_missing(error)
             if missing is None or missing in opened:
-                raise LibraryError(f"{library}: {error}") from error
+                raise LibraryError(f"{library}: {error}{_name_search_path()}") from error
             opened.add(missing)
             _open_missing(missing, library, places, opened)
 
@@ -76,13 +77,21 @@ def _open_missing(name: str, wanted_by: Path, folders: list[Path], opened: set[s
             except OSError as error:
                 missing = _find_missing(error)
                 if missing is None or missing in opened:
-                    raise LibraryError(f"{candidate} (needed by {wanted_by.name}): {error}") from error
+                    said = f"{candidate} (needed by {wanted_by.name}): {error}{_name_search_path()}"
+                    raise LibraryError(said) from error
                 opened.add(missing)
                 _open_missing(missing, candidate, folders, opened)
     raise LibraryError(
         f"{wanted_by.name} needs {name}, which is neither on the system nor below nvidia/ in site-packages; "
         f"pip install the requirements of {str(__package__).replace('_', '-')}, or install its vendor's libraries"
     )
+
+
+def _name_search_path() -> str:
+    """Name LD_LIBRARY_PATH, whose libraries the dynamic linker takes before ours."""
+    folders = os.environ.get("LD_LIBRARY_PATH")
+    said = f"; LD_LIBRARY_PATH={folders} goes before pip's libraries: unset it where it names another toolkit's"
+    return said if folders else ""
 
 
 def _list_candidates(name: str, folders: list[Path]) -> Iterator[Path]:
