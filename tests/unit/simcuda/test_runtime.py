@@ -246,6 +246,32 @@ assert rt.cudaStreamEndCapture(s, c.byref(g)) == 904
     )
 
 
+@pytest.mark.parametrize(("flags", "code", "end"), [(0, 906, 901), (1, 0, 0)], ids=["blocking", "non-blocking"])
+def test_the_legacy_stream_is_of_no_use_while_a_blocking_stream_captures(
+    built: Path, flags: int, code: int, end: int
+) -> None:
+    """It would wait for that stream. A program that does it worked here and failed on a GPU."""
+    run(
+        built,
+        f"""
+s, other, p, g = c.c_void_p(), stream(), malloc(4), c.c_void_p()
+ok(rt.cudaStreamCreateWithFlags(c.byref(s), {flags}))
+before, after = event(), event()
+ok(rt.cudaEventRecord(before, other))
+for use in (
+    lambda: rt.cudaMemsetAsync(p, 1, size(4), None), lambda: rt.cudaEventRecord(after, None),
+    lambda: rt.cudaStreamWaitEvent(None, before, 0), lambda: rt.cudaStreamSynchronize(None),
+):
+    ok(rt.cudaStreamBeginCapture(s, 2))
+    assert use() == {code}
+    assert rt.cudaStreamEndCapture(s, c.byref(g)) == {end}
+ok(rt.cudaStreamBeginCapture(s, 2))
+assert rt.cudaStreamIsCapturing(None, c.byref(c.c_int())) == {code}, "a question, which breaks nothing"
+ok(rt.cudaStreamEndCapture(s, c.byref(g)))
+""",
+    )
+
+
 def test_a_child_forked_after_initialisation_cannot_use_it(built: Path) -> None:
     run(
         built,

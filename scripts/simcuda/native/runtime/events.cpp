@@ -89,6 +89,7 @@ SIM_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t han
     event->recorded = true;
     return cudaSuccess;
   }
+  if (waits_for_capture(*stream)) FAIL(cudaErrorStreamCaptureImplicit);
   event->capture = 0;
   event->after.clear();
   stream->busy = horizon(*stream);
@@ -172,6 +173,7 @@ SIM_API cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, 
     stream->capture->broken = true;
     FAIL(cudaErrorStreamCaptureIsolation);
   }
+  if (waits_for_capture(*stream)) FAIL(cudaErrorStreamCaptureImplicit);
   if (uint64_t when = time_of(*event)) stream->busy = std::max(horizon(*stream), when);
   return cudaSuccess;
 }

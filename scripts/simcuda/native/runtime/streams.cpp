@@ -94,6 +94,18 @@ bool breaks_captures() {
   return hit;
 }
 
+bool waits_for_capture(const CUstream_st& stream, bool breaks) {
+  if (!stream.is_null) return false;
+  bool hit = false;
+  for (auto& c : captures())
+    for (cudaStream_t other : c->streams)
+      if (other->capture == c.get() && other->device == stream.device && other->blocking()) {
+        c->broken |= breaks;
+        hit = true;
+      }
+  return hit;
+}
+
 bool count_expected(long long* count) {
   *count = expected_count;
   return counting;
@@ -109,6 +121,7 @@ cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, uint64_t cost, 
     stream->tail = {capture->graph->add({type, stream->tail, std::move(work), std::move(label), cost})};
     return cudaSuccess;
   }
+  if (waits_for_capture(*stream)) FAIL(cudaErrorStreamCaptureImplicit);
   stream->busy = horizon(*stream) + cost;
   if (work) {
     world().unlock();
@@ -217,6 +230,7 @@ SIM_API cudaError_t cudaStreamQuery(cudaStream_t handle) {
     stream->capture->broken = true;
     FAIL(cudaErrorStreamCaptureUnsupported);
   }
+  if (waits_for_capture(*stream)) FAIL(cudaErrorStreamCaptureImplicit);
   CHECK(reached());
   uint64_t done = stream->is_null ? horizon(*stream) : stream->busy;
   if (done > now()) FAIL(cudaErrorNotReady);
@@ -229,6 +243,7 @@ static cudaError_t stream_done(cudaStream_t handle, uint64_t* when) {
     stream->capture->broken = true;
     FAIL(cudaErrorStreamCaptureUnsupported);
   }
+  if (waits_for_capture(*stream)) FAIL(cudaErrorStreamCaptureImplicit);
   CHECK(reached());
   note_order("sync stream", stream->name());
   *when = stream->is_null ? horizon(*stream) : stream->busy;

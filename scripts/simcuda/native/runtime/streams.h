@@ -82,6 +82,9 @@ uint64_t device_done(int device);
 
 // A call that is unsafe while others capture (allocation, synchronisation) breaks those captures: true if there are any.
 bool breaks_captures();
+// Is this the legacy stream of a device on which a blocking stream captures? It would wait for that stream, which a GPU
+// refuses: whatever is given to it, or asked of it, breaks that capture.
+bool waits_for_capture(const CUstream_st& stream, bool breaks = true);
 
 // Give work to the stream: done at once (with the lock released) while virtual time goes on, or made a node of the graph.
 // Inside `Effects::off` copies and fills of this thread are recorded only.
