@@ -63,6 +63,22 @@ assert rt.cudaMemcpy(p, here, size(4096), 1) == 1, "more than was allocated"
     )
 
 
+def test_memory_that_was_freed_is_not_copied(built: Path) -> None:
+    """It is mapped, so a copy whose kind says nothing of the device read zeros there."""
+    run(
+        built,
+        """
+p, q, here = malloc(1024), malloc(1024), c.create_string_buffer(1024)
+ok(rt.cudaFree(p))
+for copy in (
+    lambda: rt.cudaMemcpy(here, p, size(1024), 4), lambda: rt.cudaMemcpy(q, p, size(1024), 1),
+    lambda: rt.cudaMemcpyPeer(q, 0, p, 0, size(1024)), lambda: rt.cudaMemcpyPeer(p, 0, q, 0, size(1024)),
+):
+    assert copy() == 1
+""",
+    )
+
+
 def test_work_ends_in_virtual_time(built: Path) -> None:
     run(
         built,

@@ -20,6 +20,13 @@ Side side_of(const void* address) {
   Allocation* a = addresses().find(address);
   return {a && a->on_device(), a && !a->on_device()};
 }
+// Memory of a device that was freed, or never given to anybody. It is mapped here, and looks like the host's.
+bool is_nobodys(const void* address) {
+  if (addresses().find(address)) return false;
+  for (int number = 0; number < device_count(); number++)
+    if (device(number).memory.holds(address)) return true;
+  return false;
+}
 bool fits(cudaMemcpyKind kind, Side to, Side from) {
   bool to_device = to.device || to.pinned, from_device = from.device || from.pinned;  // pinned memory is mapped
   switch (kind) {
@@ -55,6 +62,7 @@ cudaError_t give(const Copy& c, cudaMemcpyKind kind, cudaStream_t handle, bool s
   if (!c.to || !c.from || unsigned(kind) > cudaMemcpyDefault) FAIL(cudaErrorInvalidValue);
   if (!addresses().covers(c.to, (c.height - 1) * c.to_pitch + c.width)) FAIL(cudaErrorInvalidValue);
   if (!addresses().covers(c.from, (c.height - 1) * c.from_pitch + c.width)) FAIL(cudaErrorInvalidValue);
+  if (is_nobodys(c.to) || is_nobodys(c.from)) FAIL(cudaErrorInvalidValue);
   Side to = side_of(c.to), from = side_of(c.from);
   if (!fits(kind, to, from)) FAIL(cudaErrorInvalidValue);
   if (synchronous && breaks_captures()) FAIL(cudaErrorStreamCaptureImplicit);
