@@ -234,6 +234,57 @@ print(json.dumps(found))
     ]
 
 
+NUMBERS = """
+import struct
+FLOAT, INT, SUM, MAX = 7, 2, 0, 2
+def put(at, *numbers):
+    cuda.check(cuda.rt.cudaMemcpy(at, struct.pack(f"{len(numbers)}f", *numbers), c.c_size_t(4 * len(numbers)), 1))
+def get(at):
+    here = c.create_string_buffer(8)
+    cuda.check(cuda.rt.cudaMemcpy(here, at, c.c_size_t(8), 2))
+    return list(struct.unpack("2f", here.raw))
+def meet(*calls):  # of both ranks
+    cuda.check(nccl.ncclCommInitAll(comms, 2, None))
+    put(x, 1, 2), put(far, 10, 20)
+    cuda.check(nccl.ncclGroupStart())
+    for rank, (function, *words) in enumerate(calls):
+        words = [c.c_size_t(one) if isinstance(one, int) else one for one in words]
+        cuda.check(getattr(nccl, function)(*words, c.c_void_p(comms[rank]), streams[rank]))
+    return nccl.ncclGroupEnd()
+"""
+
+
+def test_ranks_that_ask_for_different_things_are_refused(nccl: Path) -> None:
+    """Each got numbers of its own, and a receiver kept what was there, as a success; NCCL waits for ever."""
+    program = """
+pairs = [[("ncclSend", x, 2, FLOAT, 1), ("ncclRecv", far, 1, FLOAT, 0)]]
+for other in ((FLOAT, MAX), (INT, SUM)):
+    pairs.append([("ncclAllReduce", x, x, 2, FLOAT, SUM), ("ncclAllReduce", far, far, 2, *other)])
+pairs.append([("ncclReduce", x, x, 2, FLOAT, SUM, 0), ("ncclReduce", far, far, 2, FLOAT, SUM, 1)])
+for roots in ((0, 1), (1, 0)):
+    pairs.append([("ncclBroadcast", at, at, 2, FLOAT, root) for at, root in zip((x, far), roots)])
+print(json.dumps([[meet(*pair), get(x), get(far)] for pair in pairs]))
+"""
+    refused = [2, [1, 2], [10, 20]]
+    assert json.loads(run(nccl, NCCL + NUMBERS + program, SIMCUDA_DEVICES="2")) == [refused] * 6
+
+
+def test_a_factor_is_on_the_numbers_of_its_own_rank(nccl: Path) -> None:
+    """Each rank multiplied the whole sum by its own, so two ranks had two results."""
+    program = """
+cuda.check(nccl.ncclCommInitAll(comms, 2, None))
+put(x, 1, 2), put(far, 10, 20)
+cuda.check(nccl.ncclGroupStart())
+for rank, (at, factor) in enumerate(((x, 2), (far, 0.5))):
+    operation, comm = c.c_int(), c.c_void_p(comms[rank])
+    cuda.check(nccl.ncclRedOpCreatePreMulSum(c.byref(operation), c.byref(c.c_float(factor)), FLOAT, 1, comm))
+    cuda.check(nccl.ncclAllReduce(at, at, c.c_size_t(2), FLOAT, operation, comm, streams[rank]))
+cuda.check(nccl.ncclGroupEnd())
+print(json.dumps([get(x), get(far)]))
+"""
+    assert json.loads(run(nccl, NCCL + NUMBERS + program, SIMCUDA_DEVICES="2")) == [[7, 14]] * 2
+
+
 def test_the_order_of_two_threads_is_not_told(built: Path) -> None:
     program = """
 def work(n, turn):

@@ -110,17 +110,36 @@ Reduction reduction(ncclComm_t comm, ncclRedOp_t op) {
 
 using Parts = std::vector<std::vector<char>>;
 
-// Everybody's `size` bytes at `in`, then `finish` with all of them. `each`: the bytes of one rank, alike in all.
-ncclResult_t collective(const char* name, size_t each, ncclComm_t comm, cudaStream_t stream, const void* in, size_t size,
-                        std::function<void(const Parts&)> finish) {
+// Everybody's `size` bytes at `in`, then `finish` with all of them. `each`: the bytes of one rank, alike in all, as `also`
+// is, in words. `prepare` may put other bytes in the place of those at `in`.
+ncclResult_t collective(const char* name, size_t each, const std::string& also, ncclComm_t comm, cudaStream_t stream,
+                        const void* in, size_t size, std::function<void(const Parts&)> finish,
+                        std::function<void(std::vector<char>*)> prepare = nullptr) {
+  const std::string what = std::string(name) + " of " + std::to_string(each) + " bytes" + also;
   return give(comm, true, [=] {
     return on_stream(comm, stream, name, [=] {
       Parts all;
-      if (!comm->room->exchange(std::string(name) + " of " + std::to_string(each) + " bytes", in, size, &all)) return false;
+      std::vector<char> prepared;
+      if (prepare) prepare(&prepared);
+      if (!comm->room->exchange(what, prepare ? prepared.data() : in, size, &all)) return false;
       finish(all);
       return true;
     });
   });
+}
+std::string rooted(const char* word, int root) { return std::string(word) + std::to_string(root); }
+
+// A reduction of `total` numbers of each rank. A factor of the user's is that of one rank, for its own numbers.
+ncclResult_t reduction_of(const char* name, size_t each, const std::string& also, ncclComm_t comm, cudaStream_t stream,
+                          const void* in, size_t total, ncclDataType_t type, Reduction r,
+                          std::function<void(const Parts&)> finish) {
+  const std::string numbers = " of type " + std::to_string(type) + " by operation " + std::to_string(r.op) + also;
+  std::function<void(std::vector<char>*)> multiply = [=](std::vector<char>* out) {
+    out->resize(total * size_of(type));
+    simnccl::reduce({in}, total, type, r, out->data());
+  };
+  return collective(name, each, numbers, comm, stream, in, total * size_of(type), std::move(finish),
+                    r.factor == 1 ? nullptr : multiply);
 }
 std::vector<const void*> pointers(const Parts& parts, size_t offset = 0) {
   std::vector<const void*> out;
@@ -291,23 +310,23 @@ API ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t type, 
   RECORD(in, out, count, type, op);
   Reduction r = reduction(comm, op);
   const size_t size = count * size_of(type);
-  return collective("ncclAllReduce", size, comm, stream, in, size,
-                    [=](const Parts& all) { simnccl::reduce(pointers(all), count, type, r, out); });
+  return reduction_of("ncclAllReduce", size, "", comm, stream, in, count, type, r,
+                      [=](const Parts& all) { simnccl::reduce(pointers(all), count, type, {r.op}, out); });
 }
 API ncclReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm,
                cudaStream_t stream) {
   RECORD(in, out, count, type, op, root);
   Reduction r = reduction(comm, op);
   const size_t size = count * size_of(type);
-  return collective("ncclReduce", size, comm, stream, in, size, [=](const Parts& all) {
-    if (comm->rank == root) simnccl::reduce(pointers(all), count, type, r, out);
+  return reduction_of("ncclReduce", size, rooted(" to rank ", root), comm, stream, in, count, type, r, [=](const Parts& all) {
+    if (comm->rank == root) simnccl::reduce(pointers(all), count, type, {r.op}, out);
   });
 }
 API ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                   cudaStream_t stream) {
   RECORD(in, out, count, type, root);
   size_t size = count * size_of(type);
-  return collective("ncclBroadcast", size, comm, stream, in, comm->rank == root ? size : 0,
+  return collective("ncclBroadcast", size, rooted(" from rank ", root), comm, stream, in, comm->rank == root ? size : 0,
                     [=](const Parts& all) { memcpy(out, all[size_t(root)].data(), size); });
 }
 API ncclBcast(void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream) {
@@ -316,7 +335,7 @@ API ncclBcast(void* buffer, size_t count, ncclDataType_t type, int root, ncclCom
 API ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
   RECORD(in, out, count, type);
   size_t size = count * size_of(type);
-  return collective("ncclAllGather", size, comm, stream, in, size, [=](const Parts& all) {
+  return collective("ncclAllGather", size, "", comm, stream, in, size, [=](const Parts& all) {
     for (size_t r = 0; r < all.size(); r++) memcpy((char*)out + r * size, all[r].data(), size);
   });
 }
@@ -325,9 +344,10 @@ API ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t ty
   RECORD(in, out, count, type, op);
   size_t size = count * size_of(type);
   Reduction r = reduction(comm, op);
-  return collective("ncclReduceScatter", size, comm, stream, in, size * size_t(comm->ranks), [=](const Parts& all) {
-    simnccl::reduce(pointers(all, size * size_t(comm->rank)), count, type, r, out);
-  });
+  return reduction_of("ncclReduceScatter", size, "", comm, stream, in, count * size_t(comm->ranks), type, r,
+                      [=](const Parts& all) {
+                        simnccl::reduce(pointers(all, size * size_t(comm->rank)), count, type, {r.op}, out);
+                      });
 }
 API ncclSend(const void* in, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
   RECORD(in, count, type, peer);

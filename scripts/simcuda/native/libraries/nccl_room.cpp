@@ -175,7 +175,10 @@ bool Room::send(int to, const void* data, size_t size) {
 bool Room::receive(int from, void* data, size_t size) {
   std::string name = "to-" + std::to_string(rank_) + "-from-" + std::to_string(from) + "-" + std::to_string(received_[size_t(from)]++);
   std::vector<char> message;
-  if (!read(name, &message) || message.size() != size) return false;
+  if (!read(name, &message)) return false;
+  if (message.size() != size)
+    return refuse("rank " + std::to_string(rank_) + " waits for " + std::to_string(size) + " bytes of rank " + std::to_string(from) +
+                  ", which sent " + std::to_string(message.size()));
   unlink(path(name).c_str());
   memcpy(data, message.data(), size);
   return true;

@@ -24,7 +24,7 @@ class Room {
   // So it is where another rank came for something else than `what`, for which NCCL waits for ever.
   bool exchange(const std::string& what, const void* data, size_t size, std::vector<std::vector<char>>* all);
   bool send(int to, const void* data, size_t size);
-  bool receive(int from, void* data, size_t size);
+  bool receive(int from, void* data, size_t size);  // false, for all ranks, where the other one sent more or fewer bytes
 
   void abort() {
     aborted_ = true;
