@@ -231,7 +231,7 @@ def _run_suites(
             collected,
             store,
             only=only,
-            expected=lambda test: bool(compare.find_reason(test, "failure", torch.device)),
+            expected=lambda result: bool(compare.find_failure_reason(result, "", torch.device)),
             jobs=choice.jobs,
             retries=choice.retries,
             minutes=choice.minutes,

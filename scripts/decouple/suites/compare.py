@@ -165,12 +165,15 @@ def _find_reason(
     """
     pair = [side[difference.test] for side in (ours, theirs) if difference.test in side]
     devices = [(result.ledger or {}).get("device") for result in pair]
-    reason = find_reason(difference.test, difference.what, sides, difference.ours)
+    our_result = ours.get(difference.test)
+    ended = our_result is None or our_result.outcome != "died"
+    reason = find_reason(difference.test, difference.what, sides, difference.ours, ended=ended)
     if reason or GPU not in devices or len(set(devices)) == 1:
         return reason
-    cannot = next((result.known for result in pair if result.known), "") if difference.what == "outcome" else ""
+    known = ended and difference.what == "outcome"
+    cannot = next((result.known for result in pair if result.known), "") if known else ""
     said = difference.theirs if devices[0] == GPU else difference.ours
-    return cannot or find_reason(difference.test, difference.what, f"simulated/{GPU}", said)
+    return cannot or find_reason(difference.test, difference.what, f"simulated/{GPU}", said, ended=ended)
 
 
 def _choose_digests(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[str, str]:
@@ -205,7 +208,8 @@ class KnownDifference(Struct, frozen=True):
 
     ``what`` is "outcome", "ledger" or "failure"; ``sides`` two builds ("built/official", "*/official"), or of a failure
     the devices.
-    ``said`` is a pattern on what the first side reported: why it skipped the test, for example.
+    ``said`` is a pattern on what the first side reported: why it skipped the test, for example. Without it no
+    test is meant that ended its process there: whatever was to fail, a crash has another reason.
     """
 
     tests: re.Pattern[str]
@@ -225,17 +229,18 @@ def load_known() -> tuple[KnownDifference, ...]:
     return toml.read_own_table(_FILE, _KnownTable).known
 
 
-def find_reason(test: str, what: str, sides: str, observed: str = "") -> str:
+def find_reason(test: str, what: str, sides: str, observed: str = "", *, ended: bool = True) -> str:
     """Return why ``test`` is known to differ or to fail, else an empty string.
 
-    ``sides`` are two builds, or of a failure the device. ``observed``: what the first side reported, in words.
+    ``sides`` are two builds, or of a failure the device. ``observed``: what the first side reported, in words;
+    ``ended``: whether the test came to an end there, and did not end its process.
     """
     for row in load_known():
         if (
             what in row.what
             and any(fnmatchcase(sides, pattern) for pattern in row.sides)
             and row.tests.search(test)
-            and (row.said is None or row.said.search(observed))
+            and (ended if row.said is None else row.said.search(observed))
         ):
             return row.reason
     return ""
@@ -243,8 +248,9 @@ def find_reason(test: str, what: str, sides: str, observed: str = "") -> str:
 
 def find_failure_reason(result: SuiteResult, label: str, device: str) -> str:
     """Return why a failure is known on that kind of device, else on that torch there."""
-    return find_reason(result.id, "failure", device, result.why) or find_reason(
-        result.id, "failure", f"{label}-{device}", result.why
+    ended = result.outcome != "died"
+    return find_reason(result.id, "failure", device, result.why, ended=ended) or find_reason(
+        result.id, "failure", f"{label}-{device}", result.why, ended=ended
     )
 
 

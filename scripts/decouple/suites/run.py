@@ -117,7 +117,7 @@ def run_tests(
     store: ResultStore,
     *,
     only: Callable[[str], bool] = lambda _: True,
-    expected: Callable[[str], bool] = lambda _: False,
+    expected: Callable[[SuiteResult], bool] = lambda _: False,
     jobs: int = 1,
     retries: int = 1,
     minutes: float | None = None,
@@ -125,16 +125,16 @@ def run_tests(
 ) -> int:
     """Run the tests without a stored result, and return how many were run.
 
-    ``only`` selects tests, ``expected`` says of which a failure is known: it is not tried again. With ``minutes`` no
-    new process starts after that time; the next call continues, and tries again what failed and was not tried again,
-    or what was too slow and may take longer now.
+    ``only`` selects tests, ``expected`` says which failure is known: it is not tried again. With ``minutes`` no new
+    process starts after that time; the next call continues, and tries again what failed and was not tried again, or
+    what was too slow and may take longer now.
     """
     began = time.monotonic()
     shards: list[tuple[Suite, Shard]] = []
     failed: list[tuple[Suite, Shard]] = []
 
     def is_unsettled(result: SuiteResult) -> bool:
-        return result.outcome in _BAD and not result.known and not expected(result.id) and result.attempts <= retries
+        return result.outcome in _BAD and not result.known and not expected(result) and result.attempts <= retries
 
     for collection in collected:
         suite, file = collection.suite, collection.file

@@ -130,7 +130,7 @@ def test_a_failure_that_was_not_tried_again_before_the_stop_is_tried_again(here:
     first = ResultStore(here.folder, ABOUT, "d")
     assert run.run_tests(here, collected, first, retries=0) == 2  # as it is when the time of --minutes is over
     again = ResultStore(here.folder, ABOUT, "d")
-    assert run.run_tests(here, collected, again, expected=lambda test: "fails" in test) == 1
+    assert run.run_tests(here, collected, again, expected=lambda result: "fails" in result.id) == 1
     found = {name.rpartition("::")[2]: (one.outcome, one.flaky, one.attempts) for name, one in again.results.items()}
     assert found == {"test_a_fails": ("failed", False, 1), "test_b_flaky": ("passed", True, 2)}
     assert run.run_tests(here, collected, ResultStore(here.folder, ABOUT, "d")) == 1
@@ -836,6 +836,34 @@ def test_a_failure_can_be_known_of_one_torch_on_a_device(
     )
     monkeypatch.setattr(compare, "load_known", lambda: [row])
     assert cli_test_cuda._print_results(results(outcome="failed", why=why), "simulated", None, label=label) is known
+
+
+@pytest.mark.parametrize("said", [None, re.compile("signal 11")], ids=["whatever it says", "of a crash"])
+def test_a_crash_is_known_only_where_the_row_is_of_one(
+    monkeypatch: pytest.MonkeyPatch, said: re.Pattern[str] | None
+) -> None:
+    """A test that ended its process was known by "NumPy 2.4 has no trapz any more", as a failure and a difference."""
+    row = compare.KnownDifference(re.compile("A::x$"), ("failure", "outcome"), ("simulated", "*/*"), "NumPy", said)
+    monkeypatch.setattr(compare, "load_known", lambda: [row])
+    died = results(outcome="died", why="its process ended by signal 11")
+    assert cli_test_cuda._print_results(died, "simulated", None) is bool(said)
+    assert compare.compare_results(died, results(), "built/official").ok is bool(said)
+
+
+@pytest.mark.parametrize(
+    ("test", "why"),
+    [
+        ("test_linalg.py::T::test_lu", "AssertionError: wrong value, and no MAGMA library detected"),
+        ("test_binary_ufuncs.py::T::test_trapezoid_cuda", "AssertionError: Tensor-likes are not close!"),
+        ("test_torch.py::T::test_normal_kstest_cuda_float32", "AssertionError: False is not true"),
+    ],
+)
+def test_a_failure_of_another_kind_is_not_known(test: str, why: str) -> None:
+    """What upstream skips, or another NumPy or SciPy lets fail, was known however it failed."""
+    failed = store.SuiteResult(test, "failed", why=why)
+    assert not compare.find_failure_reason(failed, "built", "simulated")
+    passed = structs.replace(failed, outcome="passed", why="")
+    assert not compare.compare_results({test: failed}, {test: passed}, "built/official").ok
 
 
 def test_results_are_kept_as_one_file(tmp_path: Path) -> None:
