@@ -129,6 +129,7 @@ def audit_wheels(
             reports += [audit.audit_backend(backends), audit.audit_layout(backends)]
         if core and backend:
             reports += [audit.audit_pair(cores, backends), audit.audit_resolved(backends, cores)]
+            reports.append(audit.audit_resolved(cores, backends))  # the official wheel's half asks torch_cuda for much
             reports.append(audit.audit_registry(cores, backends))
         for other in others:
             libraries = audit.list_libraries(stack.enter_context(audit.open_folder(other)))

@@ -29,11 +29,15 @@ _REGISTRY = re.compile(rb"__pybind11_internals_v\w+__")
 
 
 class ElfFault(Struct, frozen=True):
-    """One broken promise: which file, which rule, and what was found."""
+    """One broken promise: which file, which rule, and what was found.
+
+    ``symbols`` are all that break it, of which ``detail`` names the first; empty where none do.
+    """
 
     file: str
     rule: str
     detail: str
+    symbols: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.file}: {self.rule}: {self.detail}"
@@ -217,7 +221,9 @@ def audit_pair(core: Sequence[Library], backend: Sequence[Library]) -> ElfAudit:
             both = sorted((library.defined & other.defined) - everywhere)
             if both:
                 faults.append(
-                    ElfFault(other.path.name, f"defines what {library.path.name} defines", _shorten_list(both))
+                    ElfFault(
+                        other.path.name, f"defines what {library.path.name} defines", _shorten_list(both), tuple(both)
+                    )
                 )
     return _make_report("nothing defined in both", [*core, *backend], faults)
 

@@ -18,11 +18,21 @@ _FILE = Path(__file__).with_name("core_half_differences.toml")
 
 
 class HalfDifference(Struct, frozen=True):
-    """An entry of ``core_half_differences.toml``: file, broken rule, and why."""
+    """An entry of ``core_half_differences.toml``: file, broken rule, and why.
+
+    ``symbols``: where it is given each symbol that breaks the rule matches it.
+    """
 
     file: str
     rule: re.Pattern[str]
     why: str
+    symbols: re.Pattern[str] | None = None
+
+    def explains(self, fault: ElfFault) -> bool:
+        """Return whether the entry is the reason of ``fault``, of all in it."""
+        if self.file != fault.file or not self.rule.fullmatch(fault.rule):
+            return False
+        return self.symbols is None or all(map(self.symbols.fullmatch, fault.symbols))
 
 
 class _File(Struct, frozen=True):
@@ -47,7 +57,7 @@ def judge_reports(
 
     def is_unexpected(fault: ElfFault) -> bool:
         for reason in reasons:
-            if reason.file == fault.file and reason.rule.fullmatch(fault.rule):
+            if reason.explains(fault):
                 met[reason] += 1
                 return False
         return True
