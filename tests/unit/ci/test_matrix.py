@@ -303,6 +303,19 @@ def test_what_is_published_is_what_the_jobs_that_make_wheels_hand_over() -> None
     assert {job.stage for job in jobs if job.published} == {"core", "cuda"}
 
 
+@pytest.mark.parametrize("code", [0, 2])
+def test_a_matrix_that_cannot_be_expanded_fails_its_job(tmp_path: Path, code: int) -> None:
+    """The step printed what `ci/matrix.py` said, by a command that ends well, so "jobs=" was handed on."""
+    job = yaml.safe_load((WORKFLOWS / "github.yml").read_text())["jobs"]["matrix"]
+    (script,) = [step["run"] for step in job["steps"] if step.get("id") == "expand"]
+    python, answer = tmp_path / "python3", tmp_path / "output"
+    python.write_text(f"#!/bin/sh\necho '{{}}'\nexit {code}\n")
+    python.chmod(0o755)
+    given = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "GITHUB_OUTPUT": str(answer)}
+    done = subprocess.run(["bash", "-e", "-c", script], env=given, check=False)
+    assert (done.returncode, answer.exists()) == (code, not code)
+
+
 def test_gitlabs_last_job_installs_what_its_commands_need() -> None:
     """Without the extra the first of them ends with "cryptography is not installed"."""
     lines = hosts.make_gitlab_pipeline(ci_jobs.expand_matrix())["publish"]["script"]  # type: ignore[index]
