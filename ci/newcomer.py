@@ -118,16 +118,17 @@ class Place:
 def read_commands(readme: str, headings: Sequence[str] = HEADINGS) -> list[str]:
     """Return the commands of the page below ``headings``, each as a shell takes it.
 
-    They are the lines after ``$`` of the ```console blocks. Raises NewcomerError when a heading has no such block.
+    They are the lines after ``$`` of the ```console blocks. Raises NewcomerError when a heading has none.
     """
     commands: list[str] = []
     for heading in headings:
         section = re.search(rf"^#+ {re.escape(heading)}$(.*?)(?=^#+ |\Z)", readme, re.MULTILINE | re.DOTALL)
         blocks = re.findall(r"^```console\n(.*?)^```", section[1] if section else "", re.MULTILINE | re.DOTALL)
-        if not blocks:
-            raise NewcomerError(f"README.md: {heading}: no ```console block with what a newcomer types")
         lines = "".join(blocks).splitlines()
-        commands += [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+        typed = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+        if not typed:  # else a run of nothing ends well
+            raise NewcomerError(f"README.md: {heading}: no ```console block with what a newcomer types")
+        commands += typed
     return commands
 
 

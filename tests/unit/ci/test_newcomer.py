@@ -59,9 +59,12 @@ it prints this
     ]
 
 
-def test_a_page_without_a_block_is_refused() -> None:
+@pytest.mark.parametrize("block", ["", "```console\nnox\n```\n"], ids=["no block", "no command"])
+def test_a_page_without_a_command_is_refused(block: str) -> None:
+    """Of blocks without a `$` nothing was typed, and CI was content."""
+    page = f"# Product\n\n```console\n$ nox\n```\n\n# Tests\n\n{block}"
     with pytest.raises(newcomer.NewcomerError, match="Tests"):
-        newcomer.read_commands("# Product\n\n```console\n$ nox\n```\n", ("Product", "Tests"))
+        newcomer.read_commands(page, ("Product", "Tests"))
 
 
 @pytest.mark.parametrize("missing", ["git", "mmdebstrap", "mount"])
