@@ -429,8 +429,13 @@ def record_stored(
 
     So a machine with a GPU needs nothing but the tests' run: its folder is recorded where the repository is. Those of
     ``theirs`` stay where they are recorded with a comparison of their own, or of more. Raises DecoupleError when one of
-    them is no such folder, or the torch is of wheels of different series, UsageError when more is recorded of ours.
+    them is no such folder, or the torch is of wheels of different series, UsageError when more is recorded of ours, and
+    where both are one folder: that would be recorded as a comparison in which all is the same.
     """
+    if ours.resolve() == theirs.resolve():
+        raise UsageError(
+            f"--record --compare {ours} {theirs}: the same folder twice", next_step="name the other build's as the second"
+        )
     (done, about), (their_run, other) = map(read_stored_run, (ours, theirs))
     record_results(project, release, (about.label, about.device), done, other.label, comparison, listener)
     recorded = read_record(project, release, (other.label, other.device))

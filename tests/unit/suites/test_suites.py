@@ -352,6 +352,17 @@ def test_of_a_run_that_broke_off_its_folder_tells_how_many_tests_have_a_result(
     assert figures == {"4 of 10 tests: 4 passed; 0 of 4 not as official", "10 passed"}
 
 
+def test_a_folder_compared_with_itself_is_not_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name typed twice was the proof that no test differs: "0 of 4 not as ours", "holds"."""
+    folder = store_run(tmp_path / "ours", {"cuda": range(4)}, 4)
+    monkeypatch.setattr(cli_test_cuda, "find_project", lambda: tmp_path)
+    words = ["test-cuda", "2.6", "--record", "--compare", str(folder), str(tmp_path / "." / "ours")]
+    assert cli.main(words) == 2 and "the same folder twice" in capsys.readouterr().err
+    assert not status.locate_status(tmp_path, "2.6").exists()
+
+
 def test_a_record_of_a_few_tests_by_name_says_which(
     here: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
