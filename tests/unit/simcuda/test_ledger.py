@@ -163,6 +163,21 @@ print(json.dumps(entries()))
     ]
 
 
+def test_a_word_that_the_driver_writes_is_told_with_its_stream(built: Path) -> None:
+    """What a stream writes for another rank to see stood nowhere: another value gave the same ledger."""
+    program = """
+driver, at = c.CDLL("libcuda.so.1"), c.c_uint64(x.value + 8)
+book.reset(keep_entries=True)
+cuda.check(driver.cuMemsetD32Async(at, 7, c.c_size_t(3), cuda.stream()))
+cuda.check(driver.cuStreamWriteValue32(None, at, 9, 0))
+print(json.dumps(entries()))
+"""
+    assert json.loads(run(built, program)) == [
+        ["call", "cuMemsetD32Async", [[0, 8], 7, 3, 1]],
+        ["call", "cuStreamWriteValue32", [[0, 8], 9, 1, 0]],
+    ]
+
+
 @pytest.fixture(scope="module")
 def nccl(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """NCCL's stand-in above the others; of NVIDIA's wheel it takes the header alone, not 190 MB."""

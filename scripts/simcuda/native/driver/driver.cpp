@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../interface.h"
+#include "../libraries/record.h"
 
 #define DRIVER_API extern "C" __attribute__((visibility("default"))) CUresult
 
@@ -162,7 +163,9 @@ struct Fill32 {
   unsigned value;
   size_t count;
 };
-CUresult fill32(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
+CUresult fill32(const char* name, CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
+  simlib::Call call(name);
+  call << (const void*)to << value << count << stream;
   void* base;
   size_t size;
   int device;
@@ -176,10 +179,10 @@ CUresult fill32(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
 }
 }  // namespace
 DRIVER_API cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
-  return fill32(to, value, count, stream);
+  return fill32("cuMemsetD32Async", to, value, count, stream);
 }
 DRIVER_API cuStreamWriteValue32(CUstream stream, CUdeviceptr to, cuuint32_t value, unsigned) {
-  return fill32(to, value, 1, stream);
+  return fill32("cuStreamWriteValue32", to, value, 1, stream);
 }
 DRIVER_API cuStreamSynchronize(CUstream stream) { return result(cudaStreamSynchronize(stream)); }
 DRIVER_API cuPointerGetAttribute(void* out, CUpointer_attribute which, CUdeviceptr address) {
