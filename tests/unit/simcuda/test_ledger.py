@@ -163,6 +163,21 @@ print(json.dumps(entries()))
     ]
 
 
+def test_a_blocking_stream_and_a_function_of_the_host_are_told(built: Path) -> None:
+    """A stream that lost cudaStreamNonBlocking, or a callback that did, gave the same ledger."""
+    program = """
+nothing, blocking = c.CFUNCTYPE(None, c.c_void_p)(lambda at: None), c.c_void_p()
+for device in range(2):
+    cuda.check(cuda.rt.cudaSetDevice(device))
+    cuda.check(cuda.rt.cudaStreamCreate(c.byref(blocking)))
+    cuda.axpy(x, y, 1, stream=blocking)
+    cuda.check(cuda.rt.cudaLaunchHostFunc(cuda.stream(), nothing, None))
+print(json.dumps([entry[5] if entry[0] == "launch" else entry for entry in entries()]))
+"""
+    here, there = ["1 blocking", ["host function", 2]], ["1:3 blocking", ["host function", "1:4"]]
+    assert json.loads(run(built, program, SIMCUDA_DEVICES="2")) == [*here, *there]
+
+
 def test_a_word_that_the_driver_writes_is_told_with_its_stream(built: Path) -> None:
     """What a stream writes for another rank to see stood nowhere: another value gave the same ledger."""
     program = """

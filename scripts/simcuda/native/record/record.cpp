@@ -63,7 +63,11 @@ auto& images() { return table<void**, const void*>(); }
 auto& registered() { return table<const void*, Registered>(); }
 auto& kernels() { return table<std::string, Kernel>(); }
 auto& functions() { return table<CUfunction, std::string>(); }
-auto& streams() { return table<cudaStream_t, int>(); }  // -> device
+struct Made {
+  int device;
+  unsigned flags;
+};
+auto& streams() { return table<cudaStream_t, Made>(); }
 auto& events() { return table<cudaEvent_t, ledger::StreamName>(); }  // -> where it was recorded last
 auto& steps() { return table<cudaGraphExec_t, size_t>(); }
 
@@ -90,7 +94,8 @@ CUstream_st recorded_stream(cudaStream_t handle) {
   stream.is_null = !handle || handle == cudaStreamLegacy || handle == cudaStreamPerThread;
   stream.id = (unsigned long long)handle;
   auto made = streams().find(handle);
-  stream.device = made == streams().end() ? current_device() : made->second;
+  const Made known = made == streams().end() ? Made{current_device(), cudaStreamNonBlocking} : made->second;
+  stream.device = known.device, stream.flags = known.flags;
   return stream;
 }
 
@@ -140,9 +145,9 @@ void recorded(cudaEvent_t event, cudaStream_t handle) {
   std::lock_guard<std::recursive_mutex> lock(world());
   note_order("record", events()[event] = recorded_stream(handle).name());
 }
-void created(cudaError_t result, const cudaStream_t* out) {
+void created(cudaError_t result, const cudaStream_t* out, unsigned flags) {
   std::lock_guard<std::recursive_mutex> lock(world());
-  if (result == cudaSuccess) streams()[*out] = current_device();
+  if (result == cudaSuccess) streams()[*out] = {current_device(), flags};
 }
 
 }  // namespace
@@ -300,17 +305,17 @@ SIM_API cudaError_t cudaDeviceSynchronize() {
 
 SIM_API cudaError_t cudaStreamCreate(cudaStream_t* out) {
   cudaError_t result = REAL(cudaStreamCreate)(out);
-  created(result, out);
+  created(result, out, cudaStreamDefault);
   return result;
 }
 SIM_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned flags) {
   cudaError_t result = REAL(cudaStreamCreateWithFlags)(out, flags);
-  created(result, out);
+  created(result, out, flags);
   return result;
 }
 SIM_API cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned flags, int priority) {
   cudaError_t result = REAL(cudaStreamCreateWithPriority)(out, flags, priority);
-  created(result, out);
+  created(result, out, flags);
   return result;
 }
 

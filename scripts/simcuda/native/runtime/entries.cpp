@@ -119,6 +119,11 @@ void note_wait(const CUstream_st& stream, const ledger::StreamName& recorded) {
   ledger::note(ledger::Kind::order, text, text, text);
 }
 
+// Nothing for `plain`: the recorder of a real device does not hear this call.
+void note_host_function(const CUstream_st& stream) {
+  ledger::note(ledger::Kind::order, "[\"host function\"," + ledger::number(stream.name()) + "]");
+}
+
 void note_allocation(const char* what, size_t size, int device) {
   std::string text = std::string("[\"") + what + "\"," + std::to_string(size);
   if (device) text += "," + std::to_string(device);

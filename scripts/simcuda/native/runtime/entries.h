@@ -16,6 +16,8 @@ void note_set(const CUstream_st& stream, const void* to, int value, size_t size)
 void note_order(const char* what, const ledger::StreamName& stream);
 // That a stream waits for what another one had been given when the event was recorded.
 void note_wait(const CUstream_st& stream, const ledger::StreamName& recorded);
+// That the host runs a function of the program's when the stream comes to it.
+void note_host_function(const CUstream_st& stream);
 void note_allocation(const char* what, size_t size, int device = 0);
 void note_graph(const CUstream_st& stream, size_t steps);
 

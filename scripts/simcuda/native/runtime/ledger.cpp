@@ -143,8 +143,9 @@ std::string number(const StreamName& stream) {
   if (!stream.is_null && !stream.id) return "\"none\"";
   auto& streams = record()->streams;
   const int number = stream.is_null ? 0 : streams.emplace(stream.id, int(streams.size()) + 1).first->second;
-  const std::string text = std::to_string(number);
-  return stream.device ? "\"" + std::to_string(stream.device) + ":" + text + "\"" : text;
+  const std::string text = std::to_string(number) + (stream.is_blocking ? " blocking" : "");
+  const std::string whole = stream.device ? std::to_string(stream.device) + ":" + text : text;
+  return stream.device || stream.is_blocking ? "\"" + whole + "\"" : whole;
 }
 
 }  // namespace sim::ledger

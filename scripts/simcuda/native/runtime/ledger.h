@@ -33,9 +33,10 @@ struct StreamName {
   int device = 0;
   unsigned long long id = 0;
   bool is_null = false;  // its device's own
+  bool is_blocking = false;  // another one, for which its device's own waits, and which waits for that
 };
 // The stream as a number: 0 is its device's own, others are numbered by first appearance since the last reset. On another
-// device than the first it is a text such as "1:0", and "none" for none.
+// device than the first it is a text such as "1:0", of a blocking stream one such as "1 blocking", and "none" for none.
 std::string number(const StreamName& stream);
 
 }  // namespace sim::ledger

@@ -296,11 +296,13 @@ SIM_API cudaError_t cudaStreamAttachMemAsync(cudaStream_t handle, void*, size_t,
 SIM_API cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* data) {
   ENTER;
   STREAM(stream, handle);
+  note_host_function(*stream);
   return enqueue(stream, cudaGraphNodeTypeHost, 1000, [=] { function(data); }, "host function");
 }
 SIM_API cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallback_t function, void* data, unsigned) {
   ENTER;
   STREAM(stream, handle);
   if (stream->capture) FAIL(cudaErrorStreamCaptureUnsupported);
+  note_host_function(*stream);
   return enqueue(stream, cudaGraphNodeTypeHost, 1000, [=] { function(handle, cudaSuccess, data); }, "callback");
 }

@@ -50,7 +50,7 @@ struct CUstream_st {
   std::vector<CUgraphNode_st*> tail;  // of the capture: what the next node must wait for
 
   bool blocking() const { return !(flags & cudaStreamNonBlocking); }
-  sim::ledger::StreamName name() const { return {device, id, is_null}; }
+  sim::ledger::StreamName name() const { return {device, id, is_null, !is_null && blocking()}; }
 };
 
 struct CUevent_st {
