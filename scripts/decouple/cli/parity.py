@@ -15,6 +15,7 @@ from decouple.base.files import write_output
 from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.flows import parity as flow
+from decouple.verify.full_parity import comparison
 from decouple.verify.full_parity.comparison import JudgedSection, WholeTable
 
 
@@ -85,6 +86,8 @@ def _print_left(section: JudgedSection, limit: int | None) -> None:
     Missing names, and different ones with both sides.
     """
     left = set(section.unexplained)
+    if comparison.NOTHING in left:
+        _print_some(section.compared.section, [f"{comparison.NOTHING}: the other side has no name of this kind"], limit)
     lines = [
         f"differs: {each.name}: {_shorten_text(each.ours)}, theirs {_shorten_text(each.theirs)}"
         for each in section.compared.different

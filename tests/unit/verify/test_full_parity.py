@@ -262,6 +262,9 @@ def test_where_the_other_side_has_no_name_nothing_was_compared(capsys: pytest.Ca
     empty = comparison.judge_sections([comparison.compare_names("API", {}, {})], "other")
     assert print_table(empty) == 1
     assert "verdict (other): FAILED: nothing to compare" in capsys.readouterr().out
+    known, unread = comparison.compare_names("API", {"a": 1}, {"a": 1}), comparison.compare_names("files", {"b": 1}, {})
+    assert print_table(comparison.judge_sections([known, unread], "other")) == 1, "a kind of names that was not read"
+    assert "unexplained, files: nothing to compare" in capsys.readouterr().out
 
 
 def test_a_reason_explains_only_what_it_says_that_it_does() -> None:

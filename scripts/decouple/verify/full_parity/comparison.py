@@ -19,6 +19,7 @@ _FILE = Path(__file__).with_name("reasons.toml")
 Named = Mapping[str, Any] | Iterable[str]
 """Names, or names with values."""
 What = Literal["missing", "different", "extra"]
+NOTHING = "nothing to compare"
 
 
 class ChangedName(Struct, frozen=True):
@@ -97,6 +98,7 @@ class JudgedSection(Struct, frozen=True):
     """A section with the reasons of its differences.
 
     ``unexplained`` are missing or different names without one. What is extra needs none: it takes nothing from anybody.
+    But where the other side has nothing and ours something, that is the one name here: the other was not read.
     """
 
     compared: SectionComparison
@@ -169,7 +171,7 @@ def judge_sections(found: Sequence[SectionComparison], side: str, known: Sequenc
     for section in found:
         here = [reason for reason in ours if reason.section.fullmatch(section.section)]
         told: dict[str, list[str]] = {}
-        left = []
+        left = [NOTHING] if section.extra and not section.total else []
         different = tuple(each.name for each in section.different)
         for what, names in (("missing", section.missing), ("different", different), ("extra", section.extra)):
             for name in names:
