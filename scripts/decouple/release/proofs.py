@@ -276,13 +276,15 @@ def _list_levels(status: ReleaseStatus) -> Iterator[Figure]:
 
 def _list_applies(status: ReleaseStatus) -> Iterator[Figure]:
     for source, found in sorted(status.applies.items()):
-        yield Figure(f"applies/{source}", _describe_applies(found), FAILS if found.failed else HOLDS, source)
+        good = HOLDS if found.clean or found.offset else DIFFERS  # of no patch
+        yield Figure(f"applies/{source}", _describe_applies(found), FAILS if found.failed else good, source)
 
 
 def _list_couplings(status: ReleaseStatus) -> Iterator[Figure]:
     if status.census:
-        left = [status.census.after, *(count.after for count in (status.census.vendors or {}).values())]
-        yield Figure("census", _describe_couplings(status), DIFFERS if any(left) else HOLDS)
+        counts = [status.census, *(status.census.vendors or {}).values()]
+        cut = any(count.before for count in counts) and not any(count.after for count in counts)
+        yield Figure("census", _describe_couplings(status), HOLDS if cut else DIFFERS)
 
 
 def _list_stage(key: str, stage: StageSection | None) -> Iterator[Figure]:
@@ -618,7 +620,8 @@ def _list_contract(status: ReleaseStatus) -> Iterator[Figure]:
     for label, options in _CONTRACT_OPTIONS.items():
         if not (run := status.contract.get(label)):
             continue
-        verdict = FAILS if run.tests.get("failed") else DIFFERS if run.items.get("missing") else HOLDS
+        whole = run.items.get("supported") and not run.items.get("missing")
+        verdict = FAILS if run.tests.get("failed") else HOLDS if whole else DIFFERS
         yield Figure(
             f"contract/{label}",
             _describe_contract(run.items),

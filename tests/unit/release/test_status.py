@@ -718,6 +718,17 @@ def test_no_comparison_with_the_official_machine_code_hides_another() -> None:
     assert "machine code 44.44 % of 90 (sm_90), 50 unexplained |" in summary
 
 
+def test_nothing_to_look_at_does_not_hold() -> None:
+    """No patch applied, no coupling was there before the series, no item of the contract was tried: "holds"."""
+    document = status.ReleaseStatus(
+        applies={"pristine": status.AppliesSection("PyTorch 2.6.0", 0)},
+        census=status.CensusSection(0, 0),
+        contract={"core": status.ContractSection({})},
+    )
+    verdicts = {row.name.partition(":")[0]: row.verdict for row in proofs.list_proof_rows(document) if row.verdict}
+    assert verdicts == {"apply to": "differs", "couplings left": "differs", proofs.CONTRACT: "differs"}
+
+
 def test_machine_code_of_which_nothing_was_compared_does_not_hold() -> None:
     code = status.KernelsSection("official 2.6.0", same=0, total=0, archs=("sm_90",))
     assert figures(status.ReleaseStatus(kernels={"built": code}))["kernels: official"].endswith("| differs")
