@@ -434,7 +434,8 @@ def record_stored(
     """
     if ours.resolve() == theirs.resolve():
         raise UsageError(
-            f"--record --compare {ours} {theirs}: the same folder twice", next_step="name the other build's as the second"
+            f"--record --compare {ours} {theirs}: the same folder twice",
+            next_step="name the other build's as the second",
         )
     (done, about), (their_run, other) = map(read_stored_run, (ours, theirs))
     record_results(project, release, (about.label, about.device), done, other.label, comparison, listener)

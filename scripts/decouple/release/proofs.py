@@ -282,9 +282,10 @@ def _list_applies(status: ReleaseStatus) -> Iterator[Figure]:
 
 def _list_couplings(status: ReleaseStatus) -> Iterator[Figure]:
     if status.census:
-        counts = [status.census, *(status.census.vendors or {}).values()]
-        cut = any(count.before for count in counts) and not any(count.after for count in counts)
-        yield Figure("census", _describe_couplings(status), HOLDS if cut else DIFFERS)
+        cuda, others = status.census, tuple((status.census.vendors or {}).values())
+        before = cuda.before + sum(count.before for count in others)
+        after = cuda.after + sum(count.after for count in others)
+        yield Figure("census", _describe_couplings(status), HOLDS if before and not after else DIFFERS)
 
 
 def _list_stage(key: str, stage: StageSection | None) -> Iterator[Figure]:
