@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -97,7 +98,7 @@ def test_a_compiler_that_comes_first_on_the_path_now(source: Path, tmp_path: Pat
     found = []
     for name in ("first", "second", "second"):
         (tmp_path / name).mkdir(exist_ok=True)
-        program(tmp_path / name, "cc", f'exec {shutil.which("cc")} "$@"')
+        program(tmp_path / name, "cc", f'PATH={shlex.quote(environ["PATH"])} exec cc "$@"')
         path = f"{tmp_path / name}{os.pathsep}{environ['PATH']}"
         project = WrappedCMake(source, tmp_path / "build", environ={**environ, "PATH": path})
         found.append((project.configure(), project._read_cache()["CMAKE_C_COMPILER"]))
