@@ -54,14 +54,11 @@ class WrappedCMake:
         self.build_dir = build_dir.resolve()
         base = Path(os.path.commonpath([self.source_dir, self.build_dir]))
         self.environ = features.build_environment(os.environ if environ is None else environ, base)
-        self.environ.pop(
-            "DESTDIR", None
-        )  # the caller packs what it finds below its prefix; a packager sets it for others
+        self.environ.pop("DESTDIR", None)  # a packager's for others: the caller packs what is below its prefix
         self.project = read_project(self.source_dir)
         self.settings = Settings(self.environ, self.project.parameters)
-        self.install_prefix = (
-            install_prefix and install_prefix.absolute()
-        )  # CMake would take it for one below build_dir
+        # CMake would take a relative one for a folder below build_dir
+        self.install_prefix = install_prefix and install_prefix.absolute()
         self.log = log or self.build_dir / "wrapped_cmake.log"
         self.limits = jobs.plan_jobs(self.settings, self.project)
         tree = tree.resolve() if tree else upstream.find_tree(self.settings)
