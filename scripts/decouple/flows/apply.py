@@ -155,14 +155,13 @@ def _apply_patches(request: ApplyRequest, listener: Listener) -> AppliedSeries:
             else:
                 listener.say(f"source: unchanged, base {start.base[:12]}")
         moved = _finish_tree(stack, start, listener)
-        head = stack.state.head
-    return AppliedSeries(**structs.asdict(moved), verdict=_judge_carried(request, head, listener))
+    return AppliedSeries(**structs.asdict(moved), verdict=_judge_carried(request, listener))
 
 
-def _judge_carried(request: ApplyRequest, head: str, listener: Listener) -> SeriesVerdict | None:
+def _judge_carried(request: ApplyRequest, listener: Listener) -> SeriesVerdict | None:
     """Judge what a series that was carried is worth, once its patches are on the tree.
 
-    ``head`` is the tree's commit. None for a series that was not carried.
+    None for a series that was not carried.
     """
     made_on, _ = series_file.read_series(Checkout(request.project).locate_series(request.release)).made_on
     if made_on is None:
@@ -173,9 +172,7 @@ def _judge_carried(request: ApplyRequest, head: str, listener: Listener) -> Seri
     )
 
     verdict = judge_once(
-        JudgeRequest(request.project, request.release, request.source, request.offline, also=request.also),
-        head,
-        listener,
+        JudgeRequest(request.project, request.release, request.source, request.offline, also=request.also), listener
     )
     for line in verdict.format_lines(request.release):
         listener.say(line)

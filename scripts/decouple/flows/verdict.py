@@ -21,8 +21,9 @@ from msgspec import Struct, structs, to_builtins
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
-from decouple.base.files import write_atomically
+from decouple.base.files import compute_sha256, write_atomically
 from decouple.base.untrusted_input import read_json
+from decouple.build.inputs import hash_tree_content
 from decouple.census import additions
 from decouple.flows import pristine_tree
 from decouple.flows.census import CensusRequest, take_census
@@ -108,14 +109,14 @@ class _KeptVerdict(Struct, frozen=True):
     verdict: SeriesVerdict
 
 
-def judge_once(request: JudgeRequest, head: str, listener: Listener = QUIET) -> SeriesVerdict:
+def judge_once(request: JudgeRequest, listener: Listener = QUIET) -> SeriesVerdict:
     """Judge as `judge_series` does; repeat what was found if nothing changed.
 
-    ``head`` is the commit of the applied tree. The verdict lies beside that tree, unless a check was not asked: what
-    prevented it may be mended. Raises DecoupleError as `judge_series`, OSError.
+    The verdict lies beside the applied tree, unless a check was not asked: what prevented it may be mended. Raises
+    DecoupleError as `judge_series`, and where that tree is none; OSError.
     """
     path = Checkout(request.project).locate_build(request.release) / "verdict.json"
-    key = _compute_key(request, head)
+    key = _compute_key(request)
     with contextlib.suppress(OSError, DecoupleError):
         kept = read_json(path, _KeptVerdict, mend="")
         if kept.key == key:
@@ -127,20 +128,20 @@ def judge_once(request: JudgeRequest, head: str, listener: Listener = QUIET) -> 
     return verdict
 
 
-def _compute_key(request: JudgeRequest, head: str) -> str:
+def _compute_key(request: JudgeRequest) -> str:
     """Return the digest of what a verdict depends on.
 
-    Beside the tree those are the series, recipes and patches that it is compared with, what ``also`` says, and the
-    rules and code that judge.
+    Beside the files of the tree, as they are now, those are the series, recipes and patches that it is compared with,
+    stage 2's lists, what ``also`` says, and the rules and code that judge.
     """
     checkout = Checkout(request.project)
-    digest = hashlib.sha256(head.encode())
-    for folder in (checkout.root / "series", checkout.patches, Path(__file__).parents[1]):
-        for path in sorted(folder.rglob("*")):
-            if path.is_file() and path.suffix != ".pyc":
-                digest.update(os.fsencode(path) + b"\0" + hashlib.sha256(path.read_bytes()).digest())
-    if request.also:
-        digest.update(b"\0" + request.also.read_bytes())
+    folders = (checkout.root / "series", checkout.patches, Path(__file__).parents[1])
+    files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.suffix != ".pyc"]
+    files += [checkout.root / path for path in stage2.load_sources().sources]
+    files += [request.also] if request.also else []
+    digest = hashlib.sha256(hash_tree_content(checkout.locate_tree(request.release), ()).encode())
+    for path in filter(Path.is_file, files):
+        digest.update(os.fsencode(path) + f"\0{compute_sha256(path)}\0".encode())
     return digest.hexdigest()
 
 

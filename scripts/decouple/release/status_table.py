@@ -62,11 +62,11 @@ def _group_releases(listed: Mapping[str, Sequence[proofs.ProofRow]]) -> Iterator
     ``2.7 to 2.15``.
     """
 
-    def tell(release: str) -> tuple[str, list[list[str]]]:
+    def summarize_release(release: str) -> tuple[str, list[list[str]]]:
         released, _, name = make_version_key(release)
         return "" if released else name, [summarize(listed[release]) for summarize in SUMMARY.values()]
 
-    for (_, told), same in itertools.groupby(_sort_newest_first(listed), tell):
+    for (_, told), same in itertools.groupby(_sort_newest_first(listed), summarize_release):
         releases = list(same)
         yield releases[0] if len(releases) == 1 else f"{releases[-1]} to {releases[0]}", told
 

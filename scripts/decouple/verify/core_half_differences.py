@@ -28,7 +28,7 @@ class HalfDifference(Struct, frozen=True):
     why: str
     symbols: re.Pattern[str] | None = None
 
-    def explains(self, fault: ElfFault) -> bool:
+    def explains_fault(self, fault: ElfFault) -> bool:
         """Return whether the entry is the reason of ``fault``, of all in it."""
         if self.file != fault.file or not self.rule.fullmatch(fault.rule):
             return False
@@ -57,7 +57,7 @@ def judge_reports(
 
     def is_unexpected(fault: ElfFault) -> bool:
         for reason in reasons:
-            if reason.explains(fault):
+            if reason.explains_fault(fault):
                 met[reason] += 1
                 return False
         return True

@@ -148,6 +148,10 @@ def test_a_verdict_that_is_not_clean_is_repeated_until_something_changes(
     body.write_text(whole)
     (carried.root / "series/recipes/second.toml").unlink()
     assert main(command) == 0
+    (carried.root / "build/acme/src/new.cpp").write_text("// an edit that is in no commit is counted, too\n")
+    with monkeypatch.context() as again, pytest.raises(Killed):
+        again.setattr(verdict, "judge_series", killed)
+        main(command)
 
 
 def test_a_failed_run_takes_no_file_of_another_back(carried: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,10 +173,10 @@ ok(rt.cudaDeviceSynchronize())
 print(json.dumps([clock(), call, kernel]))
 """,
     )
-    assert call["start"] <= call["end"] < kernel["start"]  # it waits for the other one
+    spun = 600_000_000  # of that clock, which is three times as fast; a busy machine reads it milliseconds late
+    assert call["start"] <= call["end"] < kernel["start"] - spun // 2  # it waits for the other one
     assert kernel["end"] - kernel["start"] == pytest.approx(6000, rel=0.1)  # 2 microseconds
-    spun = 600_000_000  # of that clock, which is three times as fast: an error would be as large
-    assert kernel["end"] < behind + spun // 10, "a busy machine reads the two clocks some milliseconds apart"
+    assert kernel["end"] < behind + spun // 10
 
 
 def test_one_subscriber_at_a_time(built: Path) -> None:

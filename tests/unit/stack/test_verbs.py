@@ -258,6 +258,15 @@ def test_status_names_the_command_that_mends_it(world: World, capsys: pytest.Cap
     assert "overlay out of date\n  next: decouple apply 2.6 --source 'local:/my tree'\n" in capsys.readouterr().out
 
 
+def edit_by(world: World, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    """Make the command of a shell the editor; ``$1`` is the file."""
+    editor = world.project / "editor.sh"
+    editor.write_text(f"#!/bin/sh\n{command}\n")
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.delenv("VISUAL", raising=False)
+
+
 def test_each_verb_of_the_stack_prints_what_it_did(
     world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,11 +298,7 @@ def test_each_verb_of_the_stack_prints_what_it_did(
     assert main(["status", "9.9"]) == 2
     assert said("pop", "-a", "2.6")
     assert said("pop", code=1) == "nothing is applied\n"
-    editor = world.project / "editor.sh"
-    editor.write_text("#!/bin/sh\nsed -i 's/^Subject: .*/Subject: edited by hand/' \"$@\"\n")
-    editor.chmod(0o755)
-    monkeypatch.setenv("EDITOR", str(editor))
-    monkeypatch.delenv("VISUAL", raising=False)
+    edit_by(world, monkeypatch, "sed -i 's/^Subject: .*/Subject: edited by hand/' \"$@\"")
     assert said("header", "-e", "0003") == ""
     assert "Subject: edited by hand\n" in (world.project / "patches/2.6/0003-split.patch").read_text()
 
@@ -302,18 +307,14 @@ def test_a_header_that_is_refused_is_kept(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Who quotes a diff, to show what fails without the patch, had nothing left to indent."""
-    editor = world.project / "editor.sh"
-    editor.write_text("#!/bin/sh\nprintf 'What fails:\\n--- a/x\\n+++ b/x\\n@@ -1 +1 @@\\n-a\\n+b\\n' >> \"$1\"\n")
-    editor.chmod(0o755)
-    monkeypatch.setenv("EDITOR", str(editor))
-    monkeypatch.delenv("VISUAL", raising=False)
+    edit_by(world, monkeypatch, "printf 'What fails:\\n--- a/x\\n+++ b/x\\n@@ -1 +1 @@\\n-a\\n+b\\n' >> \"$1\"")
     before = header("split", "split")
     assert main(["header", "2.6", "-e", "0003"]) == 1
     said, kept = capsys.readouterr().err, world.project / "build/2.6/0003-split.header"
     assert f"decouple header 2.6 2.6/0003-split.patch -r < {kept}" in said and "indent them" in said
     assert "\n@@ -1 +1 @@\n" in kept.read_text()
     assert main(["header", "2.6", "0003"]) == 0 and capsys.readouterr().out == before
-    editor.write_text("#!/bin/sh\necho 'It goes in.' >> \"$1\"\n")
+    edit_by(world, monkeypatch, "echo 'It goes in.' >> \"$1\"")
     assert main(["header", "2.6", "-e", "0003"]) == 0
     assert not kept.exists(), "what the patch has is in no other file"
 
@@ -332,10 +333,7 @@ def test_an_emptied_header_is_given_up(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As git gives a commit up. The patch lost its author and its id, with exit code 0."""
-    editor = world.project / "editor.sh"
-    editor.write_text('#!/bin/sh\n: > "$1"\n')
-    editor.chmod(0o755)
-    monkeypatch.setenv("VISUAL", str(editor))
+    edit_by(world, monkeypatch, ': > "$1"')
     before = (world.project / "patches/2.6/0003-split.patch").read_bytes()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
     for how in ("-e", "-r"):
