@@ -31,15 +31,17 @@ from decouple.release.projects import BACKENDS, name_libraries
 from decouple.upstream.download import Downloader
 
 _LIST_RECORDS = """
-import importlib.metadata as metadata, json, sys
+import csv, importlib.metadata as metadata, json, sys
 found = {}
 for name in sys.argv[1:]:
     try:
         wheel = metadata.distribution(name)
     except metadata.PackageNotFoundError:
         continue
-    gone = any(file.hash and not file.locate().exists() for file in wheel.files or ())
-    found[name] = wheel.version, wheel.read_text("RECORD") or "", gone
+    record = wheel.read_text("RECORD") or ""  # not wheel.files: from Python 3.12 on those are the ones that are there
+    rows = csv.reader(record.splitlines())
+    gone = any(len(row) > 1 and row[1] and not wheel.locate_file(row[0]).exists() for row in rows)
+    found[name] = wheel.version, record, gone
 print(json.dumps(found))
 """
 """Run by somebody's Python: projects -> version, ``RECORD``, and whether a file of it is gone."""
