@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -108,7 +109,7 @@ class Transaction(Struct, frozen=True):
 
 
 class _StagedFile(Struct, frozen=True):
-    """A file of the project: its path, and its name when staged (None: it goes)."""
+    """A file of the project: its path from the tree, and its name when staged (None: it goes)."""
 
     path: str
     staged: Annotated[str, Meta(pattern=r"\A[0-9]+\Z")] | None
@@ -250,7 +251,7 @@ class Journal:
             record = convert(parse_json(read_bounded(self._path, _BOUND)), _JournalRecord)
             StackState.from_json(record.state)
             for file in record.files:
-                if not self._is_series_file(Path(decode_path_text(file.path))):
+                if not self._is_series_file(self._find_file(file)):
                     raise ValueError(f"{file.path} is no file of the series")  # a journal may be somebody else's
         except (ValueError, DecoupleError) as error:
             raise DecoupleError(
@@ -258,6 +259,13 @@ class Journal:
                 next_step=f"{name_status(self.repository.root)} shows what moved; remove the file when that is well",
             ) from error
         return record
+
+    def _name_file(self, path: Path) -> str:
+        """Name a file of the project from the tree: a checkout may be renamed before the next command."""
+        return encode_path_text(os.path.relpath(path, self.repository.root))
+
+    def _find_file(self, file: _StagedFile) -> Path:
+        return Path(os.path.normpath(self.repository.root / decode_path_text(file.path)))
 
     def _is_series_file(self, path: Path) -> bool:
         """Say whether a file is below one of the folders."""
@@ -308,7 +316,7 @@ class Journal:
             if data is not None:
                 name = str(number)
                 write_atomically(self._staged / name, data)
-            files.append(_StagedFile(encode_path_text(str(path)), name))
+            files.append(_StagedFile(self._name_file(path), name))
         if plan.index:
             self._staged.mkdir(parents=True, exist_ok=True)
             mark_step("stage the index")
@@ -330,7 +338,7 @@ class Journal:
         else:
             changes = worktree.move_worktree(repository, record.old, record.new)
         for item in record.files:
-            path = Path(decode_path_text(item.path))
+            path = self._find_file(item)
             if item.staged is None:
                 mark_step(f"delete {path.name}")
                 path.unlink(missing_ok=True)
@@ -362,7 +370,7 @@ class Journal:
         if worktree.has_begun(self.repository, changes):
             return False
         for item in record.files:
-            path = Path(decode_path_text(item.path))
+            path = self._find_file(item)
             wanted = (self._staged / item.staged).read_bytes() if item.staged is not None else None
             now = path.read_bytes() if path.is_file() else None
             if now == wanted:

@@ -107,6 +107,7 @@ def test_kill_at_every_write(verb: str, tmp_path: Path) -> None:
         prepare(world)
         killed = decouple(world, *arguments, KILL_AT=str(number))
         assert killed.returncode == -signal.SIGKILL, (number, steps[number - 1], killed.stderr)
+        world.project = world.project.rename(tmp_path / str(number) / "renamed")
         after = decouple(world, "series", "2.6", "--applied")  # any next command
         assert after.returncode == 0, (number, steps[number - 1], after.stderr)
         state = whole_state(world)
