@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import difflib
 import json
 import sys
 from collections.abc import Callable
@@ -31,8 +32,9 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.command_of:
         chosen = [job for job in jobs if job.name == arguments.command_of]
         if not chosen:
-            names = ", ".join(job.name for job in jobs)
-            print(f"ci: no job {arguments.command_of}; there are {names}", file=sys.stderr)
+            near = difflib.get_close_matches(arguments.command_of, [job.name for job in jobs], 3)
+            meant = f"; did you mean {' or '.join(near)}?" if near else ";"
+            print(f"ci: no job {arguments.command_of}{meant} `nox -s ci` lists them", file=sys.stderr)
             return 2
         print("\n".join(hosts.list_command_lines(chosen[0])))
         return 0
