@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError, refuse_below
-from decouple.base.files import compute_sha256, hold_lock
+from decouple.base.files import hold_lock
 from decouple.base.interpreter import find_python
 from decouple.base.paths import find_cache
 from decouple.base.worker_pool import WorkerPool
@@ -41,6 +41,7 @@ from decouple.flows.work_environment import WorkRequest, ensure_tree, hold_trial
 from decouple.release import status
 from decouple.suites import catalog, compare, junit, run, shards, simulated_device, store, target
 from decouple.suites.catalog import Suite
+from decouple.suites.file_digests import hash_test_files
 from decouple.suites.store import OUTCOMES, ResultStore, SuiteResult, TorchRecord, name_selection, split_selection
 from decouple.suites.target import Target
 from decouple.verify import checks, extensions, venvs
@@ -177,7 +178,7 @@ def _run_suites(
     if store.is_older:
         listener.warn(f"{torch.folder}: scripts/simcuda changed since its first results; --again runs them anew")
     files = [(suite, file) for suite in chosen for file in suite.find_files(tests)]
-    store.forget_changed({file: compute_sha256(tests / file) for _, file in files})
+    store.forget_changed(hash_test_files(tests, (file for _, file in files)))
     progress = listener.progress
     progress.start(f"collecting {len(files)} files", float(len(files)), "files")
     before = store.read_collected()

@@ -131,13 +131,15 @@ class ResultStore:
             write_atomically(self._file, "".join(map(_format_row, self.results.values())))
 
     def forget_changed(self, texts: Mapping[str, str]) -> None:
-        """Forget the results of test files whose text changed since their tests ran.
+        """Forget the results of test files that changed since their tests ran.
 
-        What was collected of them goes, too. ``texts``: file below ``test/`` -> SHA-256. A file of which none was
-        noted keeps its results.
+        What was collected of them goes, too. ``texts`` is what `file_digests.hash_test_files` returned. A file of which
+        nothing was noted keeps its results, and where only its own text was noted, as before, that alone is compared.
         """
         noted = read_json(self._texts, dict[str, str], mend=_AGAIN) if self._texts.exists() else {}
-        changed = {file for file, digest in texts.items() if noted.get(file, digest) != digest}
+        changed = {
+            file for file, digest in texts.items() if noted.get(file, digest) not in (digest, digest.partition(" ")[0])
+        }
         self.forget_results([test for test in self.results if test.partition("::")[0] in changed])
         if changed:
             collected = self.read_collected()

@@ -30,7 +30,7 @@ from decouple.flows.listener import Listener
 from decouple.flows.test_patches import PatchTrialRequest, try_patches
 from decouple.flows.work_environment import WorkRequest
 from decouple.release import proofs, status
-from decouple.suites import catalog, compare, junit, run, shards, simulated_device, store, target
+from decouple.suites import catalog, compare, file_digests, junit, run, shards, simulated_device, store, target
 from decouple.suites.catalog import Suite
 from decouple.suites.store import ResultStore, SuiteResult
 from decouple.suites.target import Target
@@ -398,6 +398,50 @@ def test_what_was_collected_of_a_file_that_changed_is_forgotten_with_its_results
     assert list(kept.read_collected().values()) == [["test_torch.py::t0"]]
 
 
+@pytest.mark.parametrize("before", [None, "a", "a modules"], ids=["nothing", "the text", "both"])
+def test_what_was_noted_of_a_file_is_compared(tmp_path: Path, before: str | None) -> None:
+    """Results of a run that noted the texts alone are kept, or all of them would run again for no change."""
+    store_run(tmp_path, {"cuda": range(1)}, 1)
+    kept = ResultStore(tmp_path, ABOUT, "x")
+    kept.forget_changed({"test_cuda.py": before} if before else {})
+    kept.forget_changed({"test_cuda.py": "a modules"})
+    assert kept.results
+    kept.forget_changed({"test_cuda.py": "a others"})
+    assert not kept.results
+
+
+@pytest.mark.parametrize(
+    ("module", "changed"),
+    [
+        ("jit/test_models.py", {"test_jit.py", "test_jit_fuser.py"}),
+        ("jit/fixtures.py", {"test_jit.py", "test_jit_fuser.py"}),
+        ("jit/__init__.py", {"test_jit.py", "test_jit_fuser.py"}),
+        ("inductor/common.py", {"inductor/test_cuda_repro.py"}),
+        ("jit/unread.py", set()),
+    ],
+)
+def test_a_test_file_changes_with_the_modules_that_it_imports(tmp_path: Path, module: str, changed: set[str]) -> None:
+    """The tests of upstream's test_jit.py stand in jit/: one that was mended there kept its failure."""
+    texts = {
+        "test_jit.py": "import sys, torch\nfrom jit.test_models import (\n    TestModels,  # noqa: F401\n)\n",
+        "test_jit_fuser.py": "try:\n    from test_jit import JitTestCase\nexcept ImportError:\n    raise\n",
+        "jit/__init__.py": "",
+        "jit/test_models.py": "from . import fixtures\nfrom test_jit import JitTestCase\n",
+        "jit/fixtures.py": "import os\n",
+        "jit/unread.py": "import jit.test_models\n",
+        "inductor/test_cuda_repro.py": "import torch.cuda as cuda, common as base\n",
+        "inductor/common.py": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    files = ["test_jit.py", "test_jit_fuser.py", "inductor/test_cuda_repro.py"]
+    before = file_digests.hash_test_files(tmp_path, files)
+    (tmp_path / module).write_text("# changed\n")
+    after = file_digests.hash_test_files(tmp_path, files)
+    assert {file for file in files if before[file] != after[file]} == changed
+
+
 WHOLE = {test: SuiteResult(test, "passed", suite=suite) for test, suite in (("a", "cuda"), ("b", "cuda"), ("c", "nn"))}
 """Results of two suites."""
 
@@ -512,7 +556,9 @@ def test_results_of_another_simulated_device_are_told(here: Target, monkeypatch:
 def test_the_tests_of_a_file_whose_text_changed_run_again(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that was mended kept its failure, and one that was broken its success."""
     file, other = Path(here.tests, "test_things.py"), Path(here.tests, "test_other.py")
-    other.write_text("def test_it(): pass\n")
+    other.write_text("from helper import SIZE\ndef test_it(): pass\n")
+    helper = Path(here.tests, "helper.py")
+    helper.write_text("SIZE = 1\n")
     suites = (
         structs.replace(SUITE, select="TestGood"),
         Suite("other", ("test_other.py",), "", process=50, seconds=3.0),
@@ -523,6 +569,8 @@ def test_the_tests_of_a_file_whose_text_changed_run_again(here: Target, monkeypa
     assert (done.ran, {name.rpartition("::")[2] for name in done.results}) == (2, {"test_one", "test_three", "test_it"})
     assert len(store.read_results(here.folder)) == 3  # what is compared with later
     assert run_here(here, monkeypatch, flow.SuiteChoice(), suites=suites).ran == 0
+    helper.write_text("SIZE = 2\n")
+    assert run_here(here, monkeypatch, flow.SuiteChoice(), suites=suites).ran == 1
 
 
 def test_a_test_that_was_too_slow_runs_again_with_more_patience(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
