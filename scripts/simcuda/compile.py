@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from simcuda.errors import SimcudaError
+from simcuda.errors import SimcudaError, explain_os_error
 
 #: A C++ library of its own, for whatever the program has, and none of it for the program: two unwinders that meet in
 #: one exception end the process.
@@ -31,9 +31,13 @@ def find_compiler() -> list[str]:
 
 
 def run_in_english(command: Sequence[str], stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a compiler in English with ``stdin`` as its standard input."""
+    """Run a compiler, or a tool beside it, in English with ``stdin`` as its input.
+
+    Raises SimcudaError where it is not there.
+    """
     variables = {**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": ""}
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, errors="replace", env=variables)
+    with explain_os_error(command[0], "apt-get install g++ binutils"):
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, errors="replace", env=variables)
 
 
 def find_first_error(output: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from simcuda import cli, compile, declarations
+from simcuda import cli, compile, declarations, symbols
 from simcuda.errors import SimcudaError
 
 
@@ -64,6 +65,18 @@ def test_without_a_compiler_the_hint_installs_one(monkeypatch: pytest.MonkeyPatc
     ):
         with pytest.raises(SimcudaError, match=r"install g\+\+"):
             asked()
+
+
+@pytest.mark.parametrize(
+    ("ask", "tool"), [(symbols.read_defined_functions, "nm"), (symbols.read_needed_libraries, "readelf")]
+)
+def test_without_binutils_the_hint_installs_them(
+    ask: Callable[[Path], object], tool: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A bare Debian has neither them nor a compiler, and torch's libraries are read first: it was a traceback."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SimcudaError, match=f"^{tool}: .*install .*binutils"):
+        ask(tmp_path / "libc10.so")
 
 
 def test_what_to_do_is_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
