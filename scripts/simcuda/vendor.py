@@ -120,16 +120,18 @@ def match_cuda_version(needed: Iterable[str]) -> str:
 def fetch_wheel(pin: str, cache: Path, wheels: Path | None) -> Path:
     """Return the wheel's headers, from the cache, the folder ``wheels`` or PyPI.
 
-    Of its libraries only the names that they export are kept. What ``wheels`` has needs no pip.
+    Of its libraries only the names that they export are kept. What ``wheels`` has needs no pip. Raises SimcudaError.
     """
     folder = cache / pin.replace("==", "-")
     if folder.is_dir():
         return folder
+    if wheels and not wheels.is_dir():  # pip would go to PyPI without a word
+        raise SimcudaError(f"SIMCUDA_WHEELS: {wheels} is no folder", next_step="name the one that has the wheels")
     part = make_part_folder(folder)
     try:
         given = find_wheel(wheels, pin, "*x86_64") if wheels else None
         unpack_wheel(given or download_wheel(pin, part, wheels), pin, cache, part)
-    except SimcudaError:
+    except BaseException:  # an interrupt, too: one wheel has hundreds of megabytes
         shutil.rmtree(part, ignore_errors=True)
         raise
     return place_folder(part, folder)
@@ -163,13 +165,18 @@ def download_wheel(pin: str, folder: Path, wheels: Path | None) -> Path:
 def unpack_wheel(wheel: Path, pin: str, cache: Path, folder: Path) -> None:
     """Unpack a wheel's headers into ``folder``, and list what its libraries export.
 
-    Raises SimcudaError for a file that is no wheel.
+    Raises SimcudaError for a file that is no wheel or cannot be read, and where there is no room.
     """
     try:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder, [n for n in archive.namelist() if "/include/" in n or "/lib/lib" in n])
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise SimcudaError(f"{wheel}: {error}", next_step="delete it and fetch it again") from None
+    except OSError as error:
+        raise SimcudaError(
+            f"cannot unpack {wheel} in {cache}: {error.strerror}",
+            next_step="look whether it can be read; SIMCUDA_CACHE names a folder with more room",
+        ) from None
     if wheel.parent == folder:
         wheel.unlink()
     for library in folder.rglob("lib*.so.*"):
@@ -178,9 +185,13 @@ def unpack_wheel(wheel: Path, pin: str, cache: Path, folder: Path) -> None:
 
 
 def make_part_folder(folder: Path) -> Path:
-    """Make this process's own folder beside ``folder``, which it becomes when whole."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.part", dir=folder.parent))
+    """Make this process's own folder beside ``folder``, which it becomes when whole.
+
+    Raises SimcudaError where nothing can be written there.
+    """
+    with explain_os_error(folder.parent, "set SIMCUDA_CACHE to a folder that can be written"):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.part", dir=folder.parent))
     part.chmod(0o755)
     return part
 

@@ -82,9 +82,10 @@ def share_stand_ins(cache: Path, shared: Path, project: Path, say: Callable[[str
         raise _parse_failure(process, path)
     stand_ins = Path(process.stdout.strip().splitlines()[-1])
     _copy_folders([(stand_ins, ".")], shared / "stand-ins" / stand_ins.name, "done")
-    wheels = cache / "wheels"
-    for folder in (entry for entry in wheels.iterdir() if entry.is_dir() and (entry / "nvidia").is_dir()):
-        _copy_headers(folder, shared / "wheels" / folder.name)
+    for folder in (cache / "wheels").iterdir():
+        # no ".part…", which another run is unpacking, or one that was killed has left
+        if (folder / "nvidia").is_dir() and ".part" not in folder.name:
+            _copy_headers(folder, shared / "wheels" / folder.name)
 
 
 def _parse_failure(process: subprocess.CompletedProcess[str], path: str) -> DecoupleError:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from simcuda import vendor
+from simcuda.errors import SimcudaError
 from tests.unit.simcuda.conftest import stand_ins
 
 SCRIPTS = Path(vendor.__file__).parents[1]
@@ -73,6 +74,35 @@ def test_a_python_without_pip_takes_the_wheels_of_a_folder_or_is_told_how(tmp_pa
     assert fetch(tmp_path / "wheels") == str(tmp_path / "cache/made-up-1.0")
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["made-up-1.0"]
     assert given.exists()
+
+
+def test_an_interrupt_leaves_no_part_of_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each left up to hundreds of megabytes in the cache, which nothing removed."""
+    wheel(tmp_path / "wheels")
+
+    def unpack_half(archive: zipfile.ZipFile, folder: Path, names: list[str]) -> None:
+        archive.extract(names[0], folder)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(zipfile.ZipFile, "extractall", unpack_half)
+    with pytest.raises(KeyboardInterrupt):
+        vendor.fetch_wheel("made-up==1.0", tmp_path / "cache", tmp_path / "wheels")
+    assert not list((tmp_path / "cache").iterdir())
+
+
+@pytest.mark.parametrize("fault", ["wheel", "wheels", "cache"])
+def test_what_the_system_refuses_is_named(tmp_path: Path, fault: str) -> None:
+    """A wheel that cannot be read, SIMCUDA_WHEELS that is no folder, a cache that cannot be written."""
+    wheels, cache = tmp_path / "wheels", tmp_path / "cache"
+    broken = {"wheel": wheels / "made_up-1.0-py3-none-any_x86_64.whl", "wheels": wheels, "cache": cache}[fault]
+    if fault == "wheel":
+        broken.mkdir(parents=True)
+    else:
+        broken.touch()
+    with pytest.raises(SimcudaError, match=str(broken)) as refused:
+        vendor.fetch_wheel("made-up==1.0", cache, wheels if fault != "cache" else None)
+    assert "SIMCUDA_CACHE" in refused.value.next_step or fault == "wheels"
+    assert not [*tmp_path.glob("cache/*")]
 
 
 def test_a_folder_that_was_there_first_stays(tmp_path: Path) -> None:

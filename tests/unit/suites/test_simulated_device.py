@@ -64,6 +64,20 @@ def test_a_copy_that_was_cut_off_is_made_again(tmp_path: Path, monkeypatch: pyte
     assert copied == ["stand-ins/digest/done", "stand-ins/digest/lib.so", f"{headers}/a.h", f"{headers}/cuda.h"]
 
 
+def test_the_part_of_a_wheel_that_another_run_unpacks_is_not_copied(tmp_path: Path) -> None:
+    stand_ins = tmp_path / "cache/stand-ins/digest"
+    for path in (
+        stand_ins / "done",
+        *(tmp_path / f"cache/wheels/{name}/nvidia/x/include/a.h" for name in ("x-1", "x-2.part_1")),
+    ):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    simulated_device.share_stand_ins(
+        tmp_path / "cache", tmp_path / "shared", project_with(tmp_path, f"print({str(stand_ins)!r})")
+    )
+    assert [path.name for path in (tmp_path / "shared/wheels").iterdir()] == ["x-1"]
+
+
 def test_a_python_of_this_machine_takes_the_stand_ins_that_the_roots_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
