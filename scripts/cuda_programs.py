@@ -72,6 +72,8 @@ def load_programs() -> ProgramTable:
     return toml.read_own_table(Path(__file__).with_suffix(".toml"), ProgramTable)
 
 
+_ABOVE = "above.pth"
+"""Names in an environment the packages of the interpreter that it was made for."""
 CODE = """
 import contextlib, json, random, sys, warnings
 import numpy, pytest
@@ -131,16 +133,20 @@ def make_environment(interpreter: Path, folder: Path, program: Program) -> Path:
     """
     home = folder / "environments" / program.name
     python = home / "bin" / "python"
-    if not python.exists():
-        subprocess.run([str(interpreter), "-I", "-m", "venv", str(home)], check=True)
-    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    theirs, own = (
-        subprocess.run([str(one), "-I", "-c", ask], check=True, capture_output=True, text=True).stdout.strip()
-        for one in (interpreter, python)
-    )
-    Path(own, "above.pth").write_text(theirs + "\n", encoding="utf-8")
+    theirs = _find_packages(interpreter)
+    above = [path.read_text(encoding="utf-8") for path in home.glob(f"lib/*/site-packages/{_ABOVE}")]
+    if above != [f"{theirs}\n"] or not python.exists():
+        # none yet, one of another interpreter, or one that was killed while it was made
+        subprocess.run([str(interpreter), "-I", "-m", "venv", "--clear", str(home)], check=True)
+        Path(_find_packages(python), _ABOVE).write_text(f"{theirs}\n", encoding="utf-8")
     subprocess.run([str(python), "-I", "-m", "pip", "install", "-q", "--no-warn-conflicts", *program.needs], check=True)
     return python
+
+
+def _find_packages(python: Path) -> str:
+    """Return the folder where a Python's packages are installed."""
+    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    return subprocess.run([str(python), "-I", "-c", ask], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def unpack_sdist(python: Path, folder: Path, program: Program) -> Path:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,6 +76,28 @@ def test_a_kill_while_unpacking_leaves_no_half_of_a_project(tmp_path: Path, monk
     with pytest.raises(KeyboardInterrupt):
         cuda_programs.unpack_sdist(Path("python"), tmp_path, PROGRAM)
     assert not (tmp_path / "made_up-1.0").exists()
+
+
+def test_the_environment_of_another_python_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It kept the first one's Python, which cannot import the second one's torch; one without pip stayed so, too."""
+    real, made = subprocess.run, list[list[str]]()
+
+    def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        if "venv" in command:
+            made.append(command)
+            command = [*command, "--without-pip"]
+        return subprocess.CompletedProcess(command, 0) if "pip" in command else real(command, **options)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    home, other = tmp_path / "environments" / PROGRAM.name, tmp_path / "other"
+    real([sys.executable, "-m", "venv", "--without-pip", str(other)], check=True)
+    (home / "bin").mkdir(parents=True)
+    (home / "bin/python").symlink_to(sys.executable)  # as far as one came that was killed
+    for interpreter, times in ((Path(sys.executable), 1), (Path(sys.executable), 1), (other / "bin/python", 2)):
+        assert cuda_programs.make_environment(interpreter, tmp_path, PROGRAM) == home / "bin/python"
+        assert len(made) == times
+    [above] = home.glob("lib/*/site-packages/above.pth")
+    assert above.read_text().startswith(str(other))
 
 
 def test_another_sdist_runs_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
