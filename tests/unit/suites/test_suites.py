@@ -1153,6 +1153,16 @@ def test_a_suite_without_a_file_is_told(tmp_path: Path) -> None:
         SUITE.find_files(tmp_path)
 
 
+@pytest.mark.parametrize("folder", ["_tensor", "tensor"], ids=["2.6", "2.7"])
+def test_a_suite_is_found_where_later_releases_have_it(tmp_path: Path, folder: str) -> None:
+    """From 2.7 on, test-cuda without a suite's name ended with the question whether it was upstream's test/."""
+    file = f"distributed/{folder}/test_dtensor.py"
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).touch()
+    (suite,) = catalog.select_suites(["dtensor"])
+    assert suite.find_files(tmp_path) == [file] and suite.has_file(file)
+
+
 def test_bytes_that_nobody_sets_are_left_out_where_they_were_learned() -> None:
     assert simulated_device.select_unset_table("2.6", "/in/there") == (
         "--unset",
