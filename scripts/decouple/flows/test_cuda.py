@@ -175,8 +175,8 @@ def _run_suites(
     names, name = tuple(suite.name for suite in chosen), f"{torch.label}-{torch.device}"
     refuse_loss(name, describe_loss(recorded, series, names, choice.slice))  # before --again throws results away
     store = ResultStore(torch.folder, about, target.hash_identity(about), again=choice.again)
-    if store.is_older:
-        listener.warn(f"{torch.folder}: scripts/simcuda changed since its first results; --again runs them anew")
+    for changed in [*(["scripts/simcuda"] if store.is_older else []), *store.other_packages]:
+        listener.warn(f"{torch.folder}: {changed} changed since its first results; --again runs them anew")
     files = [(suite, file) for suite in chosen for file in suite.find_files(tests)]
     store.forget_changed(hash_test_files(tests, (file for _, file in files)))
     progress = listener.progress

@@ -75,6 +75,8 @@ class TorchRecord(Struct, frozen=True):
     recorded: bool | None = None
     simulator: str = ""
     """Which simulated device they began on (`simulated_device.hash_simulator`); empty where that was not noted."""
+    packages: Mapping[str, str] = {}
+    """Versions of NumPy and SciPy beside it when they began; empty where that was not noted."""
 
     def list_other_options(self, about: Mapping[str, Any]) -> list[str]:
         """Return the options of a run that were others than those of ``about``."""
@@ -86,6 +88,7 @@ class ResultStore:
     """The results of one torch on one kind of device, in ``folder``.
 
     ``about`` describes that torch. ``is_older``: some of the results may be of the simulated device as it was before.
+    ``other_packages``: of which other versions than now some may be.
     Raises UsageError when the folder holds the results of another torch.
     """
 
@@ -99,7 +102,7 @@ class ResultStore:
             for path in (self._file, self._names, self._texts, about_path):
                 path.unlink(missing_ok=True)
             remove_folder(folder / "shards", ignore_errors=True)  # the logs of those results
-        simulator = ""
+        simulator, packages = "", dict[str, str]()
         if about_path.exists():
             stored = read_about(folder)
             if stored.digest != digest or (stored.records and stored.records != about.get("records", {})):
@@ -109,11 +112,14 @@ class ResultStore:
                     f"{folder}: holds the results of {other} ({stored.torch}, {stored.device})",
                     next_step="--again throws them away, --label NAME keeps both",
                 )
-            simulator = stored.simulator
+            simulator, packages = stored.simulator, dict(stored.packages)
         else:
             write_atomically(about_path, json.dumps({**about, "digest": digest}, indent=2, sort_keys=True) + "\n")
         self.results = read_results(self._file) if self._file.exists() else {}
         self.is_older = bool(self.results) and simulator not in ("", about.get("simulator", ""))
+        now = about.get("packages", {})
+        changed = [name for name, version in packages.items() if now.get(name, version) != version]
+        self.other_packages = sorted(changed) if self.results else []
 
     def add(self, results: Iterable[SuiteResult]) -> None:
         """Append results; a later line of a test replaces an earlier one."""

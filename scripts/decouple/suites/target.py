@@ -14,10 +14,11 @@ from msgspec import Struct
 from decouple.base import program_output
 from decouple.base.errors import DecoupleError, UsageError
 
-#: Asked of the torch itself: version, its libraries' sizes, which device there is; and of the wheels that it was
-#: installed from what their RECORD has of each file, and the series in their build manifest.
+#: Asked of the torch itself: version, its libraries' sizes, which device there is; of the wheels that it was installed
+#: from what their RECORD has of each file, and the series in their build manifest; and versions of what tests compare
+#: with.
 _QUESTION = """
-import hashlib, json, os, sys, torch
+import hashlib, importlib.metadata, json, os, sys, torch
 from decouple.release.installed_wheels import list_series, list_wheels
 records = {}
 for name, found in list_wheels().items():
@@ -29,10 +30,17 @@ names = sorted(name for name in os.listdir(folder) if ".so" in name) if os.path.
 stat = {name: os.stat(os.path.join(folder, name)).st_size for name in names}
 seen = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
 memory = [torch.cuda.get_device_properties(number).total_memory for number in seen]
+packages = {}
+for name in ("numpy", "scipy"):
+    try:
+        packages[name] = importlib.metadata.version(name) or "none"
+    except importlib.metadata.PackageNotFoundError:
+        packages[name] = "none"
 print("decouple:" + json.dumps({"torch": torch.__version__, "git": torch.version.git_version,
  "cuda": torch.version.cuda,
  "python": sys.version.split()[0], "libraries": stat, "available": torch.cuda.is_available(),
- "devices": torch.cuda.device_count(), "memory": memory, "records": records, "series": list_series()}))
+ "devices": torch.cuda.device_count(), "memory": memory, "records": records, "series": list_series(),
+ "packages": packages}))
 """
 
 

@@ -553,6 +553,18 @@ def test_results_of_another_simulated_device_are_told(here: Target, monkeypatch:
     assert told == [False, False, True]
 
 
+def test_results_beside_another_numpy_or_scipy_are_told(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who took an older SciPy for the sake of known failures had them still, and no test was run."""
+    theirs, told = results_of_theirs("TestGood::test_one"), []
+    for packages in ({"scipy": "1.18"}, {"scipy": "1.18", "numpy": "2.4"}, {"scipy": "1.14"}):
+        monkeypatch.setitem(ABOUT, "packages", packages)
+        said = list[str]()
+        run_here(here, monkeypatch, flow.SuiteChoice(slice=1, minutes=0.0), theirs, listener=Listener(warn=said.append))
+        ResultStore(here.folder, ABOUT, target.hash_identity(ABOUT)).add(theirs.values())
+        told.append([line for line in said if "scipy changed" in line and "--again" in line] != [])
+    assert told == [False, False, True]
+
+
 def test_the_tests_of_a_file_whose_text_changed_run_again(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that was mended kept its failure, and one that was broken its success."""
     file, other = Path(here.tests, "test_things.py"), Path(here.tests, "test_other.py")
