@@ -109,7 +109,10 @@ class Transaction(Struct, frozen=True):
 
 
 class _StagedFile(Struct, frozen=True):
-    """A file of the project: its path from the tree, and its name when staged (None: it goes)."""
+    """A file of the project: its path from the tree, and its name when staged.
+
+    None: it goes.
+    """
 
     path: str
     staged: Annotated[str, Meta(pattern=r"\A[0-9]+\Z")] | None
@@ -261,7 +264,10 @@ class Journal:
         return record
 
     def _name_file(self, path: Path) -> str:
-        """Name a file of the project from the tree: a checkout may be renamed before the next command."""
+        """Name a file of the project from the tree.
+
+        The checkout may be renamed before the next command.
+        """
         return encode_path_text(os.path.relpath(path, self.repository.root))
 
     def _find_file(self, file: _StagedFile) -> Path:
