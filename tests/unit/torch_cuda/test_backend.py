@@ -59,19 +59,20 @@ def test_in_steps(project: Path, tmp_path: Path) -> None:
         )  # not torch: a file for CMake is no module
 
 
-def test_a_wheel_for_a_core_in_place_has_no_folder_called_torch(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("in_place", [True, False])
+def test_only_a_wheel_for_a_core_in_place_has_no_folder_called_torch(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_place: bool
 ) -> None:
-    """Python took it for all of torch, and `import torch` gave an empty module."""
-    tree = tmp_path / "src/torch"
-    (tree / "csrc").mkdir(parents=True)
-    monkeypatch.setenv("CORE_FOLDER", str(tree))
+    """Python took it for all of torch beside a core in place. CMake finds us by it beside an installed one."""
+    core = tmp_path / "folder/torch"
+    (core / "csrc").mkdir(parents=True)  # an installed one of 2.13 has that, too
+    if in_place:
+        (core.parent / "build_variables.bzl").touch()
+    monkeypatch.setenv("CORE_FOLDER", str(core))
     name = backend.build_wheel(str(tmp_path / "dist"))
     with zipfile.ZipFile(tmp_path / "dist" / name) as archive:
-        assert {member.split("/")[0] for member in archive.namelist()} == {
-            "torch_cuda",
-            f"{name.rsplit('-', 3)[0]}.dist-info",
-        }
+        tops = {member.split("/")[0] for member in archive.namelist()}
+    assert tops == {"torch_cuda", f"{name.rsplit('-', 3)[0]}.dist-info"} | (set() if in_place else {"torch"})
 
 
 def test_all_at_once_and_again_with_another_choice(

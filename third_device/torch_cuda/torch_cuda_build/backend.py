@@ -145,7 +145,8 @@ def is_core_in_place(folder: Path) -> bool:
     """
     cache = (folder / "CMakeCache.txt").read_text(encoding="utf-8")
     core = re.search(r"^CORE_FOUND_BESIDE:INTERNAL=(.+)$", cache, re.MULTILINE)
-    return core is not None and (Path(core[1]) / "csrc").is_dir()
+    # not by the folder csrc in it: wheels of torch have that, too, with a header of AOTInductor's (2.13)
+    return core is not None and (Path(core[1]).parent / "build_variables.bzl").is_file()
 
 
 def list_members(staged: Path, info: Mapping[str, Any], *, in_torch: bool = True) -> dict[str, Path | bytes]:
