@@ -105,6 +105,24 @@ def test_a_compiler_that_comes_first_on_the_path_now(source: Path, tmp_path: Pat
     assert found == [(True, f"{tmp_path}/first/cc"), (True, f"{tmp_path}/second/cc"), (False, f"{tmp_path}/second/cc")]
 
 
+def test_a_compiler_behind_a_link_that_leads_elsewhere_now(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As /usr/local/cuda does after an upgrade: version, flags and objects were those of the first one."""
+    folder = tmp_path / "toolkit"
+    monkeypatch.delenv("CC", raising=False)
+    found = []
+    for release in ("1", "2", "2"):
+        (tmp_path / release).mkdir(exist_ok=True)
+        program(tmp_path / release, "cc", f'PATH={shlex.quote(os.environ["PATH"])} exec cc -DRELEASE={release} "$@"')
+        folder.unlink(missing_ok=True)
+        folder.symlink_to(release)
+        environ = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+        project = WrappedCMake(source, tmp_path / "build", environ=environ)
+        found.append((project.configure(), project.build(["all"]).edges))
+    assert found == [(True, 2), (True, 2), (False, 0)]
+
+
 def test_a_library_is_looked_for_where_it_is_named_now(source: Path, tmp_path: Path) -> None:
     """CMake keeps where it found something, whatever names the place later."""
     with (source / "CMakeLists.txt").open("a") as file:

@@ -27,6 +27,8 @@ _GIVEN = "wrapped_cmake.given"
 """The names that CMake was given definitions of."""
 _READ = "wrapped_cmake.read_once"
 """A digest of what `features.describe_read_once` says of the cache."""
+_COMPILERS = "wrapped_cmake.compilers"
+"""The compilers that CMake took, and the files that they were behind links, as JSON."""
 _LONGEST_MESSAGE = 600
 """Characters of an error of CMake's: it may quote all that a compiler said, which the log has."""
 
@@ -108,20 +110,42 @@ class WrappedCMake:
         place = str(self.build_dir)  # CMake writes it into what it makes
         lasting = "\0".join([cmake, place, read_once, *arguments]).replace(pools, re.sub(r"=\d+", "", pools))
         digest = hashlib.sha256(lasting.encode()).hexdigest()
-        known = not always and stamp.exists() and stamp.read_text() == digest
+        replaced = self._has_replaced_compilers()
+        known = not always and not replaced and stamp.exists() and stamp.read_text() == digest
         if known and (self.build_dir / "build.ninja").exists():
             ninja.set_pools(self.build_dir, pools)
             return False
         self.build_dir.mkdir(parents=True, exist_ok=True)
         stamp.unlink(missing_ok=True)
-        self._forget_cache(hashlib.sha256(read_once.encode()).hexdigest())
+        self._forget_cache(hashlib.sha256(read_once.encode()).hexdigest(), objects=replaced)
         earlier = self._read_given()
         self._note_given({*earlier, *given})  # CMake keeps a definition also when it fails
         taken_back = [word for name in sorted(earlier - given.keys()) for word in ("-U", name)]
         self._run([self._cmake.command, *taken_back, *arguments])
         self._note_given(given)
+        note = self.build_dir / _COMPILERS
+        note.unlink(missing_ok=True)  # not through a link in its place
+        note.write_text(json.dumps(self._list_compilers(), indent=2), encoding="utf-8")
         stamp.write_text(digest)
         return True
+
+    def _list_compilers(self) -> dict[str, str]:
+        """List the compilers that CMake took, of every language: path -> the file that it is, behind links."""
+        files = sorted(self.build_dir.glob("CMakeFiles/*/CMake*Compiler.cmake"))
+        text = "\n".join(file.read_text(encoding="utf-8", errors="surrogateescape") for file in files)
+        found = re.findall(r'^set\(CMAKE_\w+_COMPILER "(/[^"]+)"\)', text, re.MULTILINE)
+        return {path: os.path.realpath(path) for path in found}
+
+    def _has_replaced_compilers(self) -> bool:
+        """Return whether one that CMake took is another file now.
+
+        A link as ``/usr/local/cuda`` leads to another release's after an upgrade: CMake and ninja see its name alone.
+        """
+        try:
+            noted = json.loads((self.build_dir / _COMPILERS).read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # of an earlier version, which did not note them, or of a full disk
+            return False
+        return any(noted.get(path, file) != file for path, file in self._list_compilers().items())
 
     def _read_given(self) -> set[str]:
         note = self.build_dir / _GIVEN
@@ -163,8 +187,8 @@ class WrappedCMake:
         if done.returncode:
             raise WrappedCMakeError(f"CMake: {_find_first_error(self.log, began)}", f"read {self.log}")
 
-    def _forget_cache(self, read_once: str) -> None:
-        """Forget a cache of other directories, or of what CMake reads once.
+    def _forget_cache(self, read_once: str, *, objects: bool) -> None:
+        """Forget a cache of other directories, or of what CMake reads once; with ``objects`` all that was made.
 
         CMake refuses the first and leaves it to the user to delete it. Of the second it keeps what it read; told of
         another compiler by a definition, it deletes it by itself, and with it all other definitions. Objects stay
@@ -174,7 +198,7 @@ class WrappedCMake:
         if known:
             places = [os.path.realpath(known.get(f"CMAKE_{name}", "/")) for name in ("HOME_DIRECTORY", "CACHEFILE_DIR")]
             before = note.read_text() if note.exists() else read_once  # of an earlier version, which did not note it
-            moved = places != [str(self.source_dir), str(self.build_dir)]
+            moved = objects or places != [str(self.source_dir), str(self.build_dir)]
             if moved or before != read_once:
                 (self.build_dir / "CMakeCache.txt").unlink()
             if moved:
