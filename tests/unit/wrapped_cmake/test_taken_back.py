@@ -105,6 +105,20 @@ def test_a_compiler_that_comes_first_on_the_path_now(source: Path, tmp_path: Pat
     assert found == [(True, f"{tmp_path}/first/cc"), (True, f"{tmp_path}/second/cc"), (False, f"{tmp_path}/second/cc")]
 
 
+@pytest.mark.parametrize("name", ["nvcc", "hipconfig"])
+def test_another_toolkit_comes_first_on_the_path_now(source: Path, tmp_path: Path, name: str) -> None:
+    """As `module load rocm/7` does: a build of torch_hip went on with the first ROCm."""
+    with (source / "CMakeLists.txt").open("a") as file:
+        file.write(f"find_program(FOUND {name})\n")
+    for release in ("first", "second"):
+        (tmp_path / release).mkdir()
+        found = program(tmp_path / release, name, "exit 0")
+        environ = {**os.environ, "PATH": f"{tmp_path / release}{os.pathsep}{os.environ['PATH']}"}
+        project = WrappedCMake(source, tmp_path / "build", environ=environ)
+        project.configure()
+        assert project.cache()["FOUND"] == found
+
+
 def test_a_compiler_behind_a_link_that_leads_elsewhere_now(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

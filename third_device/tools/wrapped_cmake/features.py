@@ -143,7 +143,8 @@ def describe_read_once(settings: Settings, given: Mapping[str, str]) -> str:
     named = {name: settings.environ[name] for name in _READ_ONCE if settings.environ.get(name)}
     named |= {f"-D{name}": value for name, value in given.items() if _GIVEN_ONCE.fullmatch(name) or name in paths}
     path = settings.environ.get("PATH", os.defpath)
-    found = [command[0] for command in _list_compilers({**settings.environ, **given}, path)] + ["nvcc"]
+    found = [command[0] for command in _list_compilers({**settings.environ, **given}, path)]
+    found += ["nvcc", "hipconfig"]  # of toolkits, which CMake finds by them
     named |= {f"{name} on PATH": shutil.which(name, path=path) or "" for name in found if not Path(name).is_absolute()}
     return "\n".join(f"{name}={value}" for name, value in sorted(named.items()))
 
