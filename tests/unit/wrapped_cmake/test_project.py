@@ -88,6 +88,26 @@ def test_a_compiler_of_the_vendor_s_own(vendor: Path, tmp_path: Path) -> None:
     assert build(ACMEFLAGS="-O2 -g") == 2, "another compiler"
 
 
+@pytest.mark.parametrize("command", ["{ACME_HOME}/bin/acmecc", "acmecc"], ids=["by its path", "on the PATH"])
+def test_another_release_of_the_compiler_makes_other_objects(vendor: Path, tmp_path: Path, command: str) -> None:
+    """An SDK behind a link, as /opt/acme is: its files keep the older time that they were packed with."""
+    (vendor / "wrapped_cmake.toml").write_text(TABLE.replace("{ACME_HOME}/bin/acmecc", command))
+    shutil.copytree(vendor / "sdk", vendor / "sdk-2")
+    os.utime(vendor / "sdk-2/bin/acmecc", (0, 0))
+    (vendor / "sdk").rename(vendor / "sdk-1")
+    built = []
+    for release in ("sdk-1", "sdk-2", "sdk-2"):
+        (vendor / "sdk").unlink(missing_ok=True)
+        (vendor / "sdk").symlink_to(release)
+        path = f"{vendor / 'sdk/bin'}{os.pathsep}{os.environ['PATH']}"
+        made = WrappedCMake(vendor, tmp_path / "build", environ=environment(vendor, PATH=path))
+        made.configure()
+        made.build(["tiny"])
+        calls = vendor / release / "bin/calls"
+        built.append(len(calls.read_text().splitlines()) if calls.exists() else 0)
+    assert built == [2, 2, 2]
+
+
 def test_one_source_in_two_targets(vendor: Path, tmp_path: Path) -> None:
     """Each has an object of its own, as with CMake's languages: their definitions differ."""
     with (vendor / "CMakeLists.txt").open("a") as file:

@@ -26,7 +26,9 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import os
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -93,11 +95,22 @@ class Compiler:
 
         Raises WrappedCMakeError as `fill_command` does.
         """
-        prefix = f"WRAPPED_CMAKE_COMPILER_{self.name}"
+        prefix, command = f"WRAPPED_CMAKE_COMPILER_{self.name}", self.fill_command(settings)
         return {
             f"{prefix}_SUFFIXES": ";".join(self.suffixes),
-            f"{prefix}_COMMAND": ";".join(self.fill_command(settings)),
+            f"{prefix}_COMMAND": ";".join(command),
+            f"{prefix}_PROGRAM": _describe_program(next(part for part in command if part != "<LAUNCHER>"), settings),
         }
+
+
+def _describe_program(name: str, settings: Settings) -> str:
+    """Return which file a command runs, behind links, and which one of those that lay there; empty for none."""
+    path = shutil.which(name, path=settings.environ.get("PATH", os.defpath))
+    if path is None:
+        return ""
+    file = Path(path).resolve()
+    found = file.stat()
+    return f"{file} {found.st_size} {found.st_mtime_ns}"  # an older time is a change, too: packages keep theirs
 
 
 @dataclasses.dataclass(frozen=True)

@@ -50,11 +50,10 @@ function(_wrapped_cmake_object target source compiler)
     endif()
     list(APPEND command "${part}")
   endforeach()
-  list(GET command 0 program) # another compiler makes other objects
-  if(NOT IS_ABSOLUTE "${program}")
-    set(program "")
-  endif()
-  add_custom_command(OUTPUT "${object}" COMMAND ${command} DEPENDS "${path}" ${program} ${depfile} VERBATIM
+  # Another compiler makes other objects, also one with an older time, or behind the same link: ninja sees a file that names it.
+  set(program "${CMAKE_CURRENT_BINARY_DIR}/${compiler}_objects/program")
+  file(CONFIGURE OUTPUT "${program}" CONTENT "${WRAPPED_CMAKE_COMPILER_${compiler}_PROGRAM}\n" @ONLY)
+  add_custom_command(OUTPUT "${object}" COMMAND ${command} DEPENDS "${path}" "${program}" ${depfile} VERBATIM
                      COMMAND_EXPAND_LISTS JOB_POOL ${compiler} COMMENT "Building ${compiler} object ${name}.o")
   set_source_files_properties("${object}" PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
   target_sources(${target} PRIVATE "${object}")
