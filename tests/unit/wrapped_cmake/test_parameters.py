@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from wrapped_cmake import PARAMETERS, Settings, WrappedCMakeError, help_text, read_project
+from wrapped_cmake import PARAMETERS, Settings, WrappedCMakeError, help_text, plan_jobs, read_project
 
 from decouple.base.paths import find_project
 
 TORCH_CUDA = read_project(find_project() / "third_device" / "torch_cuda").parameters
+TORCH_HIP = read_project(find_project() / "third_device" / "torch_hip").parameters
 
 
 def test_every_use_build_and_cmake_variable_goes_to_cmake() -> None:
@@ -83,12 +84,21 @@ def test_every_choice_of_torch_cudas_cmake_is_a_parameter() -> None:
     assert all(Settings({name: "1.0"}, TORCH_CUDA).definitions().get(name) for name in names if "USE_" not in name)
 
 
+def test_a_build_of_torch_hip_has_its_choices_and_its_pool_too() -> None:
+    """It is torch_cuda's CMake in another folder: without a file of its own its sources were compiled without limit."""
+    description = (find_project() / "third_device/torch_cuda/cmake/toolkit/rocm.cmake").read_text()
+    names = set(re.findall(r"^torch_cuda_option\((\w+)", description, re.MULTILINE))
+    assert "ROCM_PATH" in names and names <= {parameter.name for parameter in TORCH_HIP}
+    for parameters in (TORCH_CUDA, TORCH_HIP):
+        assert plan_jobs(Settings({}, parameters), processors=16, memory=32 << 30).pools["cuda"] == 8
+
+
 def test_no_parameter_is_inert() -> None:
     """What goes to CMake is read by some project's CMake, or by CMake itself."""
     folder = find_project() / "third_device"
     texts = [path.read_text() for pattern in ("*.cmake", "CMakeLists.txt") for path in folder.rglob(pattern)]
     read = "".join(text for text in texts)
-    for parameter in (*PARAMETERS, *TORCH_CUDA):
+    for parameter in (*PARAMETERS, *TORCH_CUDA, *TORCH_HIP):
         name = parameter.cmake or (parameter.name if parameter.name.startswith("USE_") else "")
         library = name.removesuffix("_LIB_DIR").removesuffix("_INCLUDE_DIR").removesuffix("_LIBRARY")
         own = name.startswith("CMAKE_") or name == "CUDAToolkit_ROOT"  # of CMake and its FindCUDAToolkit
