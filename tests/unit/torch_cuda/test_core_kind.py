@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -61,3 +62,22 @@ def test_a_core_is_the_patched_one_if_it_loads_us(tmp_path: Path, text: str, fol
     command = ["cmake", "-S", str(tmp_path), "-B", str(tmp_path / "build"), *options]
     done = subprocess.run(command, capture_output=True, text=True)
     assert f"the core is {kind}\n" in done.stdout, done.stderr
+
+
+@pytest.mark.tools("ninja")
+def test_of_another_core_the_objects_are_other_ones(tmp_path: Path) -> None:
+    """Its headers may be older than the objects, behind links of the same names: ninja had nothing to do."""
+    (tmp_path / "version.txt").write_text("2.6.0a0\n")
+    (tmp_path / "kernel.cpp").write_text("#include <ATen/Config.h>\nconst char* said() { return CORE; }\n")
+    (tmp_path / "CMakeLists.txt").write_text(
+        f"{STAGE_2}include_directories(${{CORE_INCLUDE_DIR}})\nadd_library(kernels OBJECT kernel.cpp)\n"
+    )
+    for core in ("first", "second"):
+        write_torch(tmp_path / core / "torch", "")
+        (tmp_path / core / "torch/include/ATen/Config.h").write_text(f'#define CORE "the {core} core"\n')
+        os.utime(tmp_path / core / "torch/include/ATen/Config.h", (0, 0))
+        options = [f"-DTORCH_CUDA_CORE_PREFIX={tmp_path / core}", f"-DPython_EXECUTABLE={sys.executable}"]
+        subprocess.run(["cmake", "-GNinja", "-S", tmp_path, "-B", tmp_path / "build", *options], check=True)
+        subprocess.run(["ninja", "-C", tmp_path / "build"], check=True)
+        (made,) = (tmp_path / "build").rglob("kernel.cpp.o")
+        assert f"the {core} core".encode() in made.read_bytes()
