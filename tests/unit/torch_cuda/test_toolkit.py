@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -203,3 +205,36 @@ def test_a_source_with_kernels_is_compiled_in_the_pool_that_memory_limits(pools:
     edges = (tmp_path / "build/build.ninja").read_text().split("\n\n")
     (compiled,) = (edge for edge in edges if edge.strip().startswith("build CMakeFiles/torch_cuda_objects.dir/kernel"))
     assert ("pool = cuda" in compiled) is bool(pools)
+
+
+TORCHGEN = """
+import pathlib, sys
+given = dict(zip(sys.argv[1:], sys.argv[2:]))
+listed = pathlib.Path(given["--output-dependencies"]).with_name("cuda_outputs.cmake")
+listed.write_text("set(cuda_outputs {release}.cpp)")
+"""
+
+
+@pytest.mark.tools("cmake", "ninja")
+def test_another_tree_has_other_generated_sources(tmp_path: Path) -> None:
+    """Its files may be older than the list of outputs: the sources of the first tree were compiled."""
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.24)\nproject(generated NONE)\n"
+        'function(torch_cuda_glob result)\nfile(GLOB found "${PYTORCH_SOURCE_DIR}/${ARGN}")\n'
+        "set(${result} ${found} PARENT_SCOPE)\nendfunction()\nfunction(toolkit_configure_headers)\nendfunction()\n"
+        f'include({CMAKE}/Codegen.cmake)\nmessage("compiled: ${{codegen_sources}}")\n'
+    )
+    for release in ("first", "second"):
+        tree = tmp_path / release
+        for name, text in (
+            ("torchgen/gen.py", TORCHGEN.replace("{release}", release)),
+            ("aten/src/ATen/native/native_functions.yaml", ""),
+            ("aten/src/ATen/templates/RegisterDispatchKey.cpp", ""),
+        ):
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree / name).write_text(text)
+            os.utime(tree / name, (0, 0))
+        options = [f"-DPYTORCH_SOURCE_DIR={tree}", f"-DPython_EXECUTABLE={sys.executable}"]
+        command = ["cmake", "-GNinja", "-S", tmp_path, "-B", tmp_path / "build", *options]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert f"compiled: {release}.cpp" in done.stderr, done.stderr

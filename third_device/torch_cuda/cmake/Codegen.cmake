@@ -35,7 +35,15 @@ set(TORCHGEN "${CMAKE_COMMAND}" -E env "PYTHONPATH=${PYTORCH_SOURCE_DIR}" PYTHON
 
 # As upstream: a dry run tells what will be written. It takes seconds, so it is repeated only when an input changed.
 file(GLOB_RECURSE torchgen_python CONFIGURE_DEPENDS "${PYTORCH_SOURCE_DIR}/torchgen/*.py")
-set(outputs_known ON)
+set(codegen_note "${CODEGEN_DIR}/command.txt") # of another tree the inputs may be older than the outputs of the first
+set(codegen_before "")
+if(EXISTS "${codegen_note}")
+  file(READ "${codegen_note}" codegen_before)
+endif()
+set(outputs_known OFF)
+if(codegen_before STREQUAL "${TORCHGEN}")
+  set(outputs_known ON)
+endif()
 foreach(input IN LISTS torchgen_python codegen_templates codegen_yaml)
   if("${input}" IS_NEWER_THAN "${CODEGEN_DIR}/cuda_outputs.cmake") # also true when there is none yet
     set(outputs_known OFF)
@@ -49,6 +57,7 @@ if(NOT outputs_known)
     message(FATAL_ERROR "torchgen failed:\n${trouble}\nnext: check that ${Python_EXECUTABLE} has the modules yaml and typing_extensions")
   endif()
   file(TOUCH "${CODEGEN_DIR}/cuda_outputs.cmake") # torchgen leaves a file alone that would not change
+  file(WRITE "${codegen_note}" "${TORCHGEN}")
 endif()
 include("${CODEGEN_DIR}/cuda_outputs.cmake")
 set(codegen_sources ${cuda_outputs})
