@@ -123,6 +123,12 @@ def test_a_choice_of_a_vendors_toolkit_is_looked_up_again(
     assert backend.configure_project().cache()["ROCM_PATH"] == ""
 
 
+def test_a_setting_that_pip_was_given_twice_is_refused(project: Path) -> None:
+    """CMake was given "['1', '0']", which is true to it."""
+    with pytest.raises(backend.BuildError, match=r"-C USE_NCCL is given with several values \(1, 0\)"):
+        backend.configure_project({"--quiet": "", "USE_MAGMA": "0", "USE_NCCL": ["1", "0"]})
+
+
 @pytest.mark.parametrize("words", [["--help"], ["pack"], ["pack", "--stored"], ["configure", "dist"], ["dist", "more"]])
 def test_words_that_nobody_knows_start_no_build(
     project: Path, capsys: pytest.CaptureFixture[str], words: list[str]

@@ -101,8 +101,16 @@ def configure_project(settings: Mapping[str, Any] | None = None) -> WrappedCMake
 
     Raises WrappedCMakeError, and BuildError when there could be no wheel of it: hours of compiling come next.
     """
+    given = {}
+    for name, value in (settings or {}).items():
+        if name.isidentifier() and isinstance(value, list):  # whose text is true to CMake, whatever is in it
+            raise BuildError(
+                f"-C {name} is given with several values ({', '.join(value)}); next: give it once, the entries of a "
+                "list with ';' between them"
+            )
+        if name.isidentifier():
+            given[name] = str(value)
     work = make_toolkit()
-    given = {name: str(value) for name, value in (settings or {}).items() if name.isidentifier()}
     work.configure({**given, **read_choices()}, always=True)
     list_requirements(read_info(build_dir()))
     return work
