@@ -26,10 +26,11 @@ def test_requirements_are_those_of_the_official_wheel() -> None:
     assert any(value.startswith("nvidia-nccl-cu12==2.22.3 ;") for value in found)
 
 
-def test_a_stock_core_is_any_build_of_its_release() -> None:
-    assert (
-        wheel.list_requirements(TABLE, {**INFO, "core": "stock", "core_version": "2.6.0+debian"})[0] == "torch==2.6.0"
-    )
+@pytest.mark.parametrize(("core", "asked"), [("2.6.0+debian", "2.6.0"), ("2.7.0rc1+cpu", "2.7.0rc1")])
+def test_a_stock_core_is_any_build_of_its_release_or_candidate(core: str, asked: str) -> None:
+    """Beside a candidate pip was asked for the release, which it is not to pip."""
+    info = {**INFO, "core": "stock", "core_version": core, "torch": core[:5]}
+    assert wheel.list_requirements(TABLE, info)[0] == f"torch=={asked}"
 
 
 def test_the_nccl_built_against_is_the_one_asked_for() -> None:

@@ -52,11 +52,13 @@ def list_requirements(table: Path, info: Mapping[str, Any]) -> list[str]:
     """Return ``Requires-Dist`` values for a build described by *info*.
 
     *info* is ``build_info.json``; pins come from the TOML *table*. A patched core is pinned with its local version:
-    ``torch==2.6.0`` would also take a torch that has CUDA of its own. Raises KeyError when the table has no pins for
-    the version of CUDA, or of the other vendor's toolkit.
+    ``torch==2.6.0`` would also take a torch that has CUDA of its own. A stock core is any build of its version, such as
+    a candidate's (``2.7.0rc1``). Raises KeyError when the table has no pins for the version of CUDA, or of the other
+    vendor's toolkit.
     """
     pins = read_pins(table)[find_version(info)]
-    found = [f"torch=={info['core_version'] if info['core'] == 'built' else info['torch']}"]
+    core = str(info["core_version"])
+    found = [f"torch=={core if info['core'] == 'built' else core.partition('+')[0]}"]
     libraries = info.get("libraries", {})
     for name, pin in sorted(pins.items()):
         if "only" in pin and libraries.get(pin["only"], "off") == "off":
