@@ -73,7 +73,7 @@ def check_output(path: Path) -> None:
     try:
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if not (is_stream(target) and target.exists()):
+        if not is_stream(path):  # not of target: a pipe behind /dev/stdout has no path of its own
             folder = next(parent for parent in target.parents if os.path.lexists(parent))
             tempfile.TemporaryFile(dir=folder).close()  # os.access allows root all, and knows of no quota
     except OSError as error:
@@ -82,9 +82,9 @@ def check_output(path: Path) -> None:
 
 def is_stream(path: Path) -> bool:
     """Say whether ``path`` is a device or a pipe: what is written there stays."""
-    return path.absolute().parts[1:2] in (("dev",), ("proc",)) or (
-        path.exists() and not path.is_file() and not path.is_dir()
-    )
+    if not path.exists():  # /dev/shm takes new files
+        return False
+    return path.absolute().parts[1:2] in (("dev",), ("proc",)) or not (path.is_file() or path.is_dir())
 
 
 def has_no_room(*places: Path) -> bool:

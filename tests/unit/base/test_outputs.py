@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,3 +97,20 @@ def test_a_command_writes_its_report_through_a_pipe(
     monkeypatch.setenv("DECOUPLE_PROJECT", str(usual_world(tmp_path / "world").project))
     main(["forecast", "2.6", "--json", str(path)])
     assert json.loads(os.read(end, 1 << 16))
+
+
+def test_a_pipe_without_a_name_takes_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``--json /dev/stdout | jq`` and ``--json >(jq)`` do: "No such file or directory" was the answer."""
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(usual_world(tmp_path / "world").project))
+    end, into = os.pipe()
+    assert main(["forecast", "2.6", "--json", f"/dev/fd/{into}"]) == 0
+    assert json.loads(os.read(end, 1 << 16))
+
+
+def test_what_can_be_written_is_written(tmp_path: Path) -> None:
+    """Of a new folder in /dev/shm, a disk in memory, only the end of the work told that it is not there."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
+        for path in (tmp_path / "new/folder/file", Path(memory, "new/folder/file")):
+            check_output(path)
+            write_output(path, "text")
+            assert path.read_text() == "text"
