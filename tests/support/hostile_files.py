@@ -9,7 +9,6 @@ import atexit
 import contextlib
 import json
 import lzma
-import os
 import runpy
 import shutil
 import subprocess
@@ -339,16 +338,18 @@ def resolution_file(text: str, folder: Path) -> None:
 
 JOURNAL = {
     "verb": "push", "old": "1" * 40, "new": "2" * 40, "head": "1" * 40, "index": True,
-    "files": [{"path": "../../../patches/2.6/x.patch", "staged": "0"}], "state": json.dumps(hostile.STATE),
+    "files": [{"path": "patches/2.6/x.patch", "staged": "0"}], "state": json.dumps(hostile.STATE),
 }  # fmt: skip
 
 
 def journal(body: bytes, folder: Path) -> None:
     (folder / "journal.json").write_bytes(body)
-    here = SimpleNamespace(state_folder=folder, root=Path("/p/build/2.6/src"))
-    found = Journal(here, [Path("/p/patches"), Path("/p/series")])._read_record()  # type: ignore[arg-type]
-    for one in found.files:
-        assert Path(os.path.normpath(here.root / one.path)).is_relative_to("/p")
+    here = SimpleNamespace(state_folder=folder, root=folder / "src")
+    made = Journal(here, [Path("/p/patches"), Path("/p/series")])  # type: ignore[arg-type]
+    for one in made._read_record().files:
+        path = made._find_file(one)
+        assert path.is_relative_to("/p/patches") or path.is_relative_to("/p/series")
+        assert ".." not in path.parts
 
 
 FETCHED = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -109,10 +108,7 @@ class Transaction(Struct, frozen=True):
 
 
 class _StagedFile(Struct, frozen=True):
-    """A file of the project: its path from the tree, and its name when staged.
-
-    None: it goes.
-    """
+    """A file of the project, and its name when staged (None: it goes)."""
 
     path: str
     staged: Annotated[str, Meta(pattern=r"\A[0-9]+\Z")] | None
@@ -254,8 +250,7 @@ class Journal:
             record = convert(parse_json(read_bounded(self._path, _BOUND)), _JournalRecord)
             StackState.from_json(record.state)
             for file in record.files:
-                if not self._is_series_file(self._find_file(file)):
-                    raise ValueError(f"{file.path} is no file of the series")  # a journal may be somebody else's
+                self._find_file(file)
         except (ValueError, DecoupleError) as error:
             raise DecoupleError(
                 f"{self._path}: damaged, so what a command was in the middle of is not known: {error!r}"[:300],
@@ -264,21 +259,23 @@ class Journal:
         return record
 
     def _name_file(self, path: Path) -> str:
-        """Name a file of the project from the tree.
+        """Name a file by its folder.
 
-        The checkout may be renamed before the next command.
+        A checkout may be renamed, or be named otherwise, before the next command.
         """
-        return encode_path_text(os.path.relpath(path, self.repository.root))
+        folder = next(folder for folder in self._folders if path.is_relative_to(folder))
+        return encode_path_text(f"{folder.name}/{path.relative_to(folder).as_posix()}")
 
     def _find_file(self, file: _StagedFile) -> Path:
-        return Path(os.path.normpath(self.repository.root / decode_path_text(file.path)))
+        """Find what `_name_file` named.
 
-    def _is_series_file(self, path: Path) -> bool:
-        """Say whether a file is below one of the folders."""
-        return any(
-            path.is_relative_to(folder) and is_relative_path(path.relative_to(folder).as_posix())
-            for folder in self._folders
-        )
+        Raises ValueError for what is below none of the folders: a journal may be somebody else's.
+        """
+        name, _, inside = decode_path_text(file.path).partition("/")
+        for folder in self._folders:
+            if folder.name == name and is_relative_path(inside):
+                return folder / inside
+        raise ValueError(f"{file.path} is no file of the series")
 
     def recover(self) -> list[str]:
         """Finish or drop a transaction that was cut off; say which, in words."""

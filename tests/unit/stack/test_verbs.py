@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.cli import main
 from decouple.stack import branch, edits
@@ -49,6 +50,16 @@ def test_new_in_the_middle_goes_behind_the_top_patch(world: World) -> None:
         assert names[:3] == ("2.6/0001-relocate.patch", "2.6/0001a-between.patch", "2.6/0002-hooks.patch")
         stack.push(None)
         assert stack.applied == names
+
+
+def test_a_checkout_is_named_by_any_path(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every verb that writes a patch called its own journal damaged, and left it in the way of the next."""
+    monkeypatch.chdir(world.project / "series")
+    monkeypatch.setenv("DECOUPLE_PROJECT", "../../project")
+    assert main(["new", "2.6", "by-the-command"]) == 0
+    with Stack.open(Checkout(Path("..")).find_series("2.6")) as stack:
+        edits.create_patch(stack, "by-a-script")
+        assert stack.series.names[:2] == ("2.6/0004-by-the-command.patch", "2.6/0005-by-a-script.patch")
 
 
 def test_fold_merges_a_diff_into_the_top_patch(world: World) -> None:
