@@ -162,7 +162,7 @@ def _run_header(arguments: argparse.Namespace) -> int:
         draft = Path(folder) / "header.patch"
         draft.write_text(text, "utf-8", "surrogateescape")
         code = _open_editor([draft])
-        changed = draft.read_text("utf-8", "surrogateescape")
+        changed = draft.read_bytes().decode("utf-8", "surrogateescape")
     if code == OK and changed != text:
         edits.refuse_empty_header(name, changed)
         _take_header(places, name, changed)

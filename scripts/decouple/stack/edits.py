@@ -261,7 +261,8 @@ def set_header(stack: Stack, name: str, text: str) -> None:
     refuse_empty_header(name, text)
     stack.check_unedited()
     old = stack.read_patch(name)
-    if text and not text.endswith("\n"):
+    text = text.replace("\r\n", "\n")  # of another system's editor
+    if not text.endswith("\n"):
         text += "\n"
     fresh = Patch(name, text.encode("utf-8", "surrogateescape") + old.body, old.strip)
     if fresh.body != old.body:

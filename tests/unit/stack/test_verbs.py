@@ -354,6 +354,17 @@ def test_an_emptied_header_is_given_up(
     assert list((world.project / "build/2.6").glob("*.header")) == []
 
 
+def test_a_header_of_another_systems_editor_has_lf(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`lint` refuses CR LF there, which `-r` took over as it was."""
+    before = (world.project / "patches/2.6/0003-split.patch").read_bytes()
+    crlf = header("divide", "split").replace("\n", "\r\n")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(crlf.encode())))
+    edit_by(world, monkeypatch, "sed -i 's/: divide$/: split/; s/$/\\r/' \"$1\"")
+    for how, wanted in (("-r", before.replace(b": split\n", b": divide\n", 1)), ("-e", before)):
+        assert main(["header", "2.6", how, "0003"]) == 0
+        assert (world.project / "patches/2.6/0003-split.patch").read_bytes() == wanted
+
+
 @pytest.mark.parametrize(
     ("editor", "code", "told"),
     [
