@@ -14,6 +14,7 @@ from decouple.base.errors import DecoupleError, UsageError
 
 _RELEASE = re.compile(r"\d+(\.\d+)*")
 _VERSION = re.compile(r"(\d+\.\d+)\.\d+")
+_PUBLISHED = re.compile(r"\d+\.\d+|v?\d+\.\d+\.\d+(-?rc\d+)?")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
@@ -23,6 +24,14 @@ def is_name(text: str) -> bool:
     Examples: ``2.7``, ``2.7.0rc3``, ``main-2026-11-20``, ``acme-2.7``.
     """
     return bool(_NAME.fullmatch(text)) and not text.endswith(".toml")
+
+
+def format_fill(name: str) -> str:
+    """Return the command that makes the manifest of ``name``.
+
+    A release's is read off PyPI, a release candidate's off upstream's tag, any other off a tree of the user's.
+    """
+    return f"decouple manifest fill {name} --write" + ("" if _PUBLISHED.fullmatch(name) else " --tree DIR")
 
 
 def make_version_key(release: str) -> tuple[bool, tuple[int, ...], str]:
@@ -152,7 +161,7 @@ class Checkout(NamedTuple):
         if release not in have and not self.locate_draft_manifest(release).is_file():
             raise UsageError(
                 f"no release {release!r}: {self.root / 'series'} has {', '.join(have) or 'none'}",
-                next_step=f"name one of them; `decouple manifest fill {release} --write` makes the manifest of another",
+                next_step=f"name one of them; `{format_fill(release)}` makes the manifest of another",
             )
 
     def _is_series(self, name: str) -> bool:

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from packaging.version import InvalidVersion, Version
 
 from decouple.base import toml
-from decouple.base.checkout import Checkout, is_name, make_version_key
+from decouple.base.checkout import Checkout, format_fill, is_name, make_version_key
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.release.manifest import NOT_KNOWN, Manifest, ManifestSource, Toolchain, derive_release, is_released
 from decouple.upstream.providers.table import PROVIDERS
@@ -30,8 +30,7 @@ def load_manifest(path: Path) -> Manifest:
         have = ", ".join(sorted((other.stem for other in path.parent.glob("*.toml")), key=make_version_key)) or "none"
         raise UsageError(
             f"no manifest {path}: releases with one: {have}",
-            next_step=f"make it with: decouple manifest fill {path.stem} --write"
-            + ("" if is_released(path.stem) else " --tree DIR"),
+            next_step=f"make it with: {format_fill(path.stem)}",
         ) from None
     except UnicodeDecodeError as error:
         raise DecoupleError(f"{path}: not TOML: {error}", next_step=_make_refill_step(path)) from None
@@ -123,4 +122,4 @@ def _replace_unknown(value: Any) -> Any:
 
 
 def _make_refill_step(path: Path) -> str:
-    return f"restore it from git, or write it anew with: decouple manifest fill {path.stem} --write"
+    return f"restore it from git, or write it anew with: {format_fill(path.stem)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -107,10 +108,14 @@ def test_one_provider_once(tmp_path: Path) -> None:
         load_manifest(path)
 
 
-def test_a_release_without_a_manifest_names_those_there_are() -> None:
-    with pytest.raises(UsageError, match=r"9\.9\.toml.*2\.6, 2\.7") as caught:
-        load_release(PROJECT, "9.9")
-    assert caught.value.next_step == "make it with: decouple manifest fill 9.9 --write"
+@pytest.mark.parametrize(
+    ("release", "of"), [("9.9", ""), ("9.9.0rc3", ""), ("acme-9.9", " --tree DIR"), ("2.6rc1", " --tree DIR")]
+)
+def test_a_release_without_a_manifest_is_told_how_one_is_made(release: str, of: str) -> None:
+    """A candidate's is made of upstream's tag; what is read off a tree names no source for others."""
+    with pytest.raises(UsageError, match=rf"{re.escape(release)}\.toml: releases with one: .*2\.6, 2\.7") as caught:
+        load_release(PROJECT, release)
+    assert caught.value.next_step == f"make it with: decouple manifest fill {release} --write{of}"
     with pytest.raises(UsageError) as caught:
-        load_release(PROJECT, "acme-9.9")
-    assert caught.value.next_step == "make it with: decouple manifest fill acme-9.9 --write --tree DIR"
+        Checkout(PROJECT).check_release(release)
+    assert f"`decouple manifest fill {release} --write{of}` makes the manifest" in str(caught.value.next_step)
