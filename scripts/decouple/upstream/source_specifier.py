@@ -2,7 +2,8 @@
 
 ``auto`` (the manifest's order, what is in the cache first), a provider of the release manifest (``debian``, ``github``,
 ``git``, ``wheel``), or a path, with or without ``local:`` before it: a folder, an archive, a bare repository, or
-``REPOSITORY@REVISION``. A word without a slash is a path where such a file is, unless it is ``auto`` or a provider.
+``REPOSITORY@REVISION``. A word without a slash is a path where there is such a file, or such a repository, unless it is
+``auto`` or a provider.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def parse_local_path(word: str) -> Path | None:
         return Path(word.removeprefix(LOCAL))
     if "/" in word:
         return Path(word)
-    if word == "auto" or not Path(word).exists():
+    if word == "auto" or not split_revision(Path(word))[0].exists():
         return None
     from decouple.upstream.providers.table import PROVIDERS  # and what they import: only for a word that may be one
 
@@ -68,7 +69,7 @@ def split_revision(path: Path) -> tuple[Path, str | None]:
     """
     text = str(path)
     if not path.exists():
-        for at in (at for at in reversed(range(len(text))) if text[at] == "@"):
+        for at in (at for at in reversed(range(1, len(text))) if text[at] == "@"):
             if is_repository(Path(text[:at])):
                 return Path(text[:at]), text[at + 1 :]
     return path, None

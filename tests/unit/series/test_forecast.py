@@ -109,6 +109,14 @@ def test_a_branch_with_a_slash_in_a_clone_of_mine(tmp_path: Path, monkeypatch: p
     assert main(["check", "2.6", "--source", f"{world.upstream}@HEAD@{{0}}"]) == 0
 
 
+def test_a_clone_in_this_folder_needs_no_slash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a folder needs none; `mine@v2.7` was "no file or folder", with the advice to name REPOSITORY@REVISION."""
+    world = usual_world(tmp_path / "world")
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(world.project))
+    monkeypatch.chdir(world.upstream.parent)
+    assert main(["check", "2.6", "--source", "upstream.git@HEAD"]) == 0
+
+
 def test_plain_text_one_letter_a_cell() -> None:
     head, row = forecast.render_text(matrix(PYTHON))
     assert head.split() == ["1.0", "1.1", "1.2", "1.3"]
