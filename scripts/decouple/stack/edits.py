@@ -35,6 +35,7 @@ from decouple.stack.series_update import (
     make_numbered_name,
     make_series_update,
     make_slug,
+    make_unlisted_error,
     read_draft_patches,
     refuse_overlay,
 )
@@ -138,7 +139,7 @@ def create_patch(stack: Stack, name: str, *, title: str | None = None, now: floa
         f"Subject: {title or slug.replace('-', ' ')}\n\n{ID}: {slug}\n---\n"
     )
     data = header.encode()
-    series = series.insert(full, after=stack.top)
+    series = series.insert(full, after=_find_listed_top(stack))
     path = stack.places.patches / full
     if path.exists():
         raise UsageError(f"{path} exists already", next_step="`decouple import` puts an existing patch into the series")
@@ -196,7 +197,7 @@ def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None
     """
     if name and len(paths) != 1:
         raise UsageError("a name fits one patch only", next_step="import the patches one by one")
-    series, after = stack.series, stack.top
+    series, after = stack.series, _find_listed_top(stack)
     files: dict[Path, bytes | None] = {}
     names: list[str] = []
     for path in paths:
@@ -219,6 +220,16 @@ def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None
     files[stack.places.series] = series.to_text().encode()
     stack.transact(Transaction("import", stack.state, files))
     return names
+
+
+def _find_listed_top(stack: Stack) -> str | None:
+    """Return the top patch.
+
+    Raises DecoupleError where the series does not list it any more.
+    """
+    if stack.top is not None and stack.top not in stack.series.names:
+        raise make_unlisted_error(stack, stack.top)
+    return stack.top
 
 
 def _decode_patch(data: bytes, strip: int) -> bytes:

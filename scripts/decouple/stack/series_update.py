@@ -372,10 +372,15 @@ def _read_stored_patch(stack: Stack, record: StackEntry) -> Patch:
     try:
         return stack.read_patch(record.name)
     except UsageError:
-        raise DecoupleError(
-            f"{record.name} is applied, but no longer in {stack.places.series}",
-            next_step=f"`decouple apply {stack.places.release}` brings the tree to the series",
-        ) from None
+        raise make_unlisted_error(stack, record.name) from None
+
+
+def make_unlisted_error(stack: Stack, name: str) -> DecoupleError:
+    """Make the error for an applied patch that was taken out of the series file."""
+    return DecoupleError(
+        f"{name} is applied, but no longer in {stack.places.series}",
+        next_step=f"`decouple apply {stack.places.release}` brings the tree to the series",
+    )
 
 
 def _list_overlay_paths(stack: Stack) -> frozenset[str]:

@@ -62,6 +62,17 @@ def test_a_checkout_is_named_by_any_path(world: World, monkeypatch: pytest.Monke
         assert stack.series.names[:2] == ("2.6/0004-by-the-command.patch", "2.6/0005-by-a-script.patch")
 
 
+def test_a_patch_goes_behind_none_that_the_series_lost(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """`import` advised another name with -P, which changes nothing."""
+    assert main(["push", "2.6", "-a"]) == 0
+    world.series.write_text(world.series.read_text().replace("2.6/0003-split.patch\n", ""))
+    for verb in (["new", "2.6", "more"], ["import", "2.6", str(world.project / "patches/2.6/0003-split.patch")]):
+        capsys.readouterr()
+        assert main(verb) == 1
+        said = capsys.readouterr().err
+        assert "0003-split.patch is applied, but no longer in" in said and "`decouple apply 2.6` brings" in said
+
+
 def test_fold_merges_a_diff_into_the_top_patch(world: World) -> None:
     diff = b"--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-A framework.\n+A decoupled framework.\n"
     with Stack.open(world.places) as stack:
