@@ -184,7 +184,7 @@ def _start_rebase(request: RebaseRequest, listener: Listener) -> RebaseState:
             next_step=f"with --report it is judged; for another tree decouple apply NAME --source PATH carries {old}",
         )
     if (series := Checkout(project).locate_series(new)).is_file() and not request.report:
-        raise UsageError(f"{series} exists", next_step="delete it (git keeps it) to rebase anew, or rebase from it")
+        raise UsageError(f"{series} exists", next_step="commit it, then delete it to rebase anew; or rebase from it")
     if request.via and request.report:
         raise UsageError(
             "--via writes a series for each release between, and --report writes none",

@@ -130,7 +130,7 @@ def write_series(project: Path, release: str, series: NewSeries, *, old: str) ->
     texts[target] = (head + "".join(f"{line}\n" for line in series.lines)).encode()
     before = {path: path.read_bytes() for path in texts if path.is_file()}
     if target.exists() and before != texts:
-        raise UsageError(f"{target} exists", next_step="delete it (git keeps it) to rebase anew, or rebase from it")
+        raise UsageError(f"{target} exists", next_step="commit it, then delete it to rebase anew; or rebase from it")
     written: list[Path] = []
     try:
         for path, text in texts.items():
