@@ -84,7 +84,18 @@ def apply_series(request: ApplyRequest, listener: Listener = QUIET) -> AppliedSe
         request = replace(request, release=name_release(request.project, request.release))
         if request.release not in Checkout(request.project).list_releases():
             return _carry_and_apply(request, listener)
+    if request.also and not _is_carried(request):
+        raise UsageError(
+            f"--also: {request.release} has a series of its own, which is not judged",
+            next_step=f"leave it out; `decouple census {request.release} --also FILE` counts by it",
+        )
     return _apply_patches(request, listener)
+
+
+def _is_carried(request: ApplyRequest) -> bool:
+    """Say whether the series there was carried to its release."""
+    made_on, _ = series_file.read_series(Checkout(request.project).locate_series(request.release)).made_on
+    return made_on is not None
 
 
 def _refuse_files_alone(request: ApplyRequest) -> None:
@@ -163,8 +174,7 @@ def _judge_carried(request: ApplyRequest, listener: Listener) -> SeriesVerdict |
 
     None for a series that was not carried.
     """
-    made_on, _ = series_file.read_series(Checkout(request.project).locate_series(request.release)).made_on
-    if made_on is None:
+    if not _is_carried(request):
         return None
     from decouple.flows.verdict import (  # here: a release with a series of its own does not pay for it
         JudgeRequest,

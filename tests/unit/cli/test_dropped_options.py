@@ -42,6 +42,7 @@ LINES = {
     "test-cuda 2.6 torch --list": "suite",
     "test-cuda 2.6 --compare A B --keep F -k word": "--keep, -k",
     "contract --table --core stock": "--core",
+    "apply 2.6 --also FILE": "--also",
     "rebase --continue --via=9.9": "--via",
     "rebase --restart --reason words --source /none": "--source, --reason",
     "rebase 2.15 --skip --replace": "releases, --replace",
