@@ -359,6 +359,7 @@ def has_git_process(git_dir: Path, root: Path, processes: Path = Path("/proc")) 
     """
     if not processes.is_dir():
         return True
+    places = (root.resolve(), git_dir.resolve())  # as /proc names them
     for process in processes.iterdir():
         if not process.name.isdigit() or int(process.name) == os.getpid():
             continue
@@ -368,8 +369,7 @@ def has_git_process(git_dir: Path, root: Path, processes: Path = Path("/proc")) 
             links = [process / "cwd", *(process / "fd").iterdir()]
             for link in links:
                 with contextlib.suppress(OSError):
-                    place = Path(link.readlink())
-                    if place.is_relative_to(root) or place.is_relative_to(git_dir):
+                    if any(link.readlink().is_relative_to(place) for place in places):
                         return True
     return False
 

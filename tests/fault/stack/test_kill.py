@@ -328,6 +328,24 @@ def test_a_git_killed_at_our_own_refs_leaves_no_lock(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("path", ["src", "link", "link/../src"])
+def test_a_git_at_work_is_seen_by_whatever_path_the_tree_is_named(tmp_path: Path, path: str) -> None:
+    """Its lock was taken for a killed one's where ``build`` is a link to another disk."""
+    git(tmp_path, "init", "-q", "src")
+    (tmp_path / "link").symlink_to("src")
+    tree = tmp_path / path
+    assert not worktree.has_git_process(tree / ".git", tree)
+    command = ["git", "cat-file", "--batch-check"]
+    with subprocess.Popen(command, cwd=tmp_path / "src", stdin=subprocess.PIPE, stdout=subprocess.PIPE) as at_work:
+        assert at_work.stdin and at_work.stdout
+        at_work.stdin.write(b"HEAD\n")
+        at_work.stdin.flush()
+        assert at_work.stdout.readline() == b"HEAD missing\n"
+        seen = worktree.has_git_process(tree / ".git", tree)
+        at_work.stdin.close()
+    assert seen
+
+
 def test_another_programs_lock_stays_where_no_git_of_ours_was_killed(tmp_path: Path) -> None:
     world = usual_world(tmp_path / "world")
     lock = world.source / ".git/index.lock"
