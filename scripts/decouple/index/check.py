@@ -28,7 +28,7 @@ from decouple.index.site import (
     is_statement_of,
     list_stale_pages,
     make_pages,
-    share_python,
+    share_machine,
 )
 from decouple.release import variants
 from decouple.release.projects import CORE, find_unmodified_core
@@ -228,15 +228,20 @@ def _find_lost_requirements(read: wheel.Wheel, offered: Mapping[str, Collection[
     ``offered`` are the files of each project. A requirement without a local version, of bindings for an unmodified
     torch, another index may meet.
     """
+    name = read.path.name
     for requirement in map(Requirement, read.requires):
         project = canonicalize_name(requirement.name)
         if project not in OURS or "+" not in str(requirement.specifier):
             continue
-        if not any(requirement.specifier.contains(one.version, prereleases=True) for one in offered.get(project, ())):
+        if not any(
+            requirement.specifier.contains(one.version, prereleases=True) and share_machine(name, one.filename)
+            for one in offered.get(project, ())
+        ):
             lost = (
-                f"needs {requirement}, which no page of the index has; `decouple index build FOLDER` publishes it, too"
+                f"needs {requirement}, which no page of the index has for its Python and platform; "
+                "`decouple index build FOLDER` publishes it, too"
             )
-            yield SiteFault(read.path.name, lost)
+            yield SiteFault(name, lost)
 
 
 def _find_wrong_cores(
@@ -249,12 +254,11 @@ def _find_wrong_cores(
     need = find_unmodified_core(read.name, map(Requirement, read.requires))
     if need is None or package.yanked is not None:
         return
-    for core in offered.get(CORE, ()):
-        fits = need.specifier.contains(core.version) and share_python(read.path.name, core.filename)
-        if fits and core.yanked is None:
+    for core in offered.get(CORE, ()):  # a yanked one, too: pip takes it where no other index has one (PEP 592)
+        if need.specifier.contains(core.version) and share_machine(read.path.name, core.filename):
             wrong = (
                 f"for an unmodified torch ({need}), and pip takes {core.filename} of this index, which is patched; "
-                "`decouple index yank` one of them, and publish it in a site of its own"
+                f"`decouple index yank {read.path.name} --site SITE`, and publish it in a site of its own"
             )
             yield SiteFault(read.path.name, wrong)
             return

@@ -34,6 +34,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 from packaging.requirements import Requirement
+from packaging.tags import Tag
 from packaging.version import Version
 
 from decouple.base.errors import DecoupleError, UsageError
@@ -66,6 +67,9 @@ METADATA = ".metadata"  # PEP 658
 STATEMENT = ".intoto.json"
 _LABEL = re.compile(r"cpu|variants|(cu|rocm)[0-9]+(\.[a-z0-9]+)?")
 """The folders beside ``simple`` that `make_pages` makes."""
+_ANY_ABI = {"none", "abi3"}
+_LINUX = re.compile(r"(many|musl)?linux(\d+|(_\d+){2})?_")
+"""How the platforms of Linux begin, whatever C library they ask for (PEP 600, PEP 656)."""
 OURS = (CORE, *BACKENDS, *map(name_libraries, BACKENDS))
 
 
@@ -166,32 +170,36 @@ def _refuse_mixed_cores(found: Sequence[Wheel], published: Mapping[str, Sequence
     """Raise DecoupleError where pip would take a core that bindings do not go on.
 
     Bindings for an unmodified torch, as over the official kernels, ask for any torch of the release, and of those in
-    the site pip takes the one with our patches.
+    the site pip takes the one with our patches; also one that was yanked, where no other index has one (PEP 592).
     """
     known = {entry.filename: (release, entry) for release, entries in published.items() for entry in entries}
     asked, cores = dict[str, Requirement](), dict[str, Version]()
     for wheel in found:
-        if wheel.path.name in known and known[wheel.path.name][1].yanked is not None:
-            continue
-        if need := find_unmodified_core(wheel.name, map(Requirement, wheel.requires)):
-            asked[wheel.path.name] = need
-        elif wheel.name == CORE:
+        if wheel.name == CORE:
             cores[wheel.path.name] = wheel.version
+        elif wheel.path.name in known and known[wheel.path.name][1].yanked is not None:
+            continue
+        elif need := find_unmodified_core(wheel.name, map(Requirement, wheel.requires)):
+            asked[wheel.path.name] = need
     new = {*asked, *cores}
     for name, (release, entry) in known.items():
-        if name in new or entry.yanked is not None:
+        if name in new:
             continue
-        if need := _read_unmodified_core(site / "files" / release / f"{name}{METADATA}", entry.project):
-            asked[name] = need
-        elif entry.project == CORE:
+        if entry.project == CORE:
             cores[name] = Version(entry.version)
+        elif entry.yanked is None and (
+            need := _read_unmodified_core(site / "files" / release / f"{name}{METADATA}", entry.project)
+        ):
+            asked[name] = need
     for name, need in sorted(asked.items()):
         for core, version in sorted(cores.items()):
-            if not {name, core}.isdisjoint(new) and need.specifier.contains(version) and share_python(name, core):
+            if not {name, core}.isdisjoint(new) and need.specifier.contains(version) and share_machine(name, core):
+                apart = f"take it out of {found[0].path.parent}"
+                if name in known:
+                    apart = f"`{shlex.join(['decouple', 'index', 'yank', name, '--site', str(site)])}`"
                 raise DecoupleError(
                     f"{name}: for an unmodified torch ({need}), and pip would take {core} of this site, a patched one",
-                    next_step="publish the one or the other in a site of its own: take it out of "
-                    f"{found[0].path.parent}, or `decouple index yank` it where it is published",
+                    next_step=f"{apart}, and publish it in a site of its own",
                 )
 
 
@@ -202,10 +210,26 @@ def _read_unmodified_core(metadata: Path, project: str) -> Requirement | None:
     return find_unmodified_core(project, parse_requirements(parse_metadata(read_bounded(metadata, TEXT_BOUND))))
 
 
-def share_python(one: str, other: str) -> bool:
-    """Return whether some Python takes both wheels of these names."""
-    pythons = [{tag.interpreter for tag in parse_wheel_name(name)[2]} for name in (one, other)]
-    return not pythons[0].isdisjoint(pythons[1]) or any("py3" in some for some in pythons)
+def share_machine(one: str, other: str) -> bool:
+    """Return whether some machine takes both wheels of these names.
+
+    That is one with a Python, its C API and a platform that both are for.
+
+    >>> share_machine("a-1-cp314-cp314-linux_x86_64.whl", "b-1-cp314-cp314t-manylinux_2_28_x86_64.whl")
+    False
+    """
+    mine, others = (parse_wheel_name(name)[2] for name in (one, other))
+    return any(
+        _share_python(tag, its) and _share_platform(tag.platform, its.platform) for tag in mine for its in others
+    )
+
+
+def _share_python(one: Tag, other: Tag) -> bool:
+    return not _ANY_ABI.isdisjoint((one.abi, other.abi)) or (one.interpreter, one.abi) == (other.interpreter, other.abi)
+
+
+def _share_platform(one: str, other: str) -> bool:
+    return "any" in (one, other) or _LINUX.sub("linux_", one) == _LINUX.sub("linux_", other)
 
 
 def _resolve_links(

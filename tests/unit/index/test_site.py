@@ -195,6 +195,26 @@ def test_check_names_the_core_that_a_site_lacks(dist: Path, tmp_path: Path) -> N
     assert not (tmp_path / "site/cpu").exists()
 
 
+def test_check_names_bindings_whose_core_is_of_another_python(tmp_path: Path) -> None:
+    """It said that every link holds, and pip found no torch for Python 3.13."""
+    for python in ("cp311-cp311", "cp313-cp313t"):
+        make_wheel(tmp_path / "dist", "torch", "2.6.0+decoupled.1", tag=f"{python}-linux_x86_64")
+    pin, tag = ("torch==2.6.0+decoupled.1",), "cp313-cp313-linux_x86_64"
+    make_wheel(tmp_path / "dist", "torch-cuda", "2.6.0+cu124.1", requires=pin, cuda="12.4", tag=tag)
+    site.build_site(tmp_path / "dist", tmp_path / "site")
+    (told,) = map(str, check_site(Index(str(tmp_path / "site"))))
+    assert told.startswith(f"torch_cuda-2.6.0+cu124.1-{tag}.whl: needs torch==2.6.0+decoupled.1, which no page")
+
+
+@pytest.mark.parametrize("core", ["cp313-cp313t-manylinux_2_28_x86_64", "cp313-cp313-linux_aarch64"])
+def test_a_patched_core_of_another_machine_is_in_nobodys_way(tmp_path: Path, core: str) -> None:
+    make_wheel(tmp_path / "dist", "torch", "2.6.0+decoupled.1", tag=core)
+    over, tag = ("torch==2.6.0",), "cp313-cp313-manylinux_2_28_x86_64"
+    make_wheel(tmp_path / "dist", "torch-cuda", "2.6.0+cu124.official", requires=over, cuda="12.4", tag=tag)
+    site.build_site(tmp_path / "dist", tmp_path / "site")
+    assert check_site(Index(str(tmp_path / "site"))) == []
+
+
 def test_a_site_for_an_unmodified_torch_needs_no_core(tmp_path: Path) -> None:
     make_wheel(tmp_path / "dist", "torch-cuda", "2.6.0+cu124.official", requires=("torch==2.6.0",), cuda="12.4")
     site.build_site(tmp_path / "dist", tmp_path / "site")
@@ -211,6 +231,8 @@ def test_a_site_has_no_patched_core_for_bindings_that_want_an_unmodified_torch(d
     for folder in (over.parent, dist):
         with pytest.raises(DecoupleError, match=f"for an unmodified torch.* and pip would take {re.escape(core.name)}"):
             site.build_site(folder, root)
+    site.yank_file(root, core.name, "pip takes it all the same, where it is the only torch")
+    assert [str(fault) for fault in check_site(Index(str(root)))] == [told]
     site.yank_file(root, over.name, "moved to a site of its own")
     site.build_site(dist, root)
     assert check_site(Index(str(root))) == []

@@ -9,7 +9,6 @@ import io
 import zipfile
 from pathlib import Path
 
-from msgspec.structs import replace
 from packaging.tags import parse_tag
 
 from decouple.index import catalog, site
@@ -120,9 +119,9 @@ def publish_beside_patched(folder: Path, root: Path) -> Path:
     """Publish bindings for an unmodified torch in a site with patched cores, as earlier versions did."""
     wheel = make_wheel(folder, "torch-cuda", "2.6.0+cu124.official", requires=("torch==2.6.0",), cuda="12.4")
     before = catalog.read_releases(root)["2.6"]
-    catalog.write_entries(root, "2.6", [replace(entry, yanked="") for entry in before])
+    catalog.write_entries(root, "2.6", [])
     site.build_site(folder, root)
-    catalog.write_entries(root, "2.6", [replace(entry, yanked=None) for entry in catalog.read_releases(root)["2.6"]])
+    catalog.write_entries(root, "2.6", [*before, *catalog.read_releases(root)["2.6"]])
     site.write_pages(root)
     return wheel
 
