@@ -140,13 +140,17 @@ def refuse_unbuildable(request: BuildRequest) -> None:
                 "ones",
                 next_step="add --kernels official",
             )
+        pairing.load_pair(request.release)  # of what is compiled against, whosever kernels they are
     elif request.against == "official" and request.env != portable_environment.KIND:
         raise UsageError(
             "--core official: kernels for it are compiled in an old userland and with its C++ ABI",
             next_step=f"add --env {portable_environment.KIND}, or --kernels official to compile none",
         )
-    check_named_tree(request, request.places)
-    refuse_without_debian(request, request.places, list_layers(request))
+    places, layers = request.places, list_layers(request)
+    check_named_tree(request, places)
+    if request.kernels == "monolith" and request.env in ("host", portable_environment.KIND):
+        raise UsageError("--kernels monolith: it lies in the Debian root", next_step="add --env rootfs")
+    refuse_without_debian(request, places, layers)
 
 
 def estimate_stages(request: BuildRequest) -> list[Estimate]:

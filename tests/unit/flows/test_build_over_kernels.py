@@ -13,6 +13,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import compute_sha256
 from decouple.base.paths import find_project
 from decouple.build import inputs
+from decouple.cli import main
 from decouple.cli.wheel_origin import KERNELS
 from decouple.flows import portable_environment, prebuilt_kernels, work_environment
 from decouple.flows.build import build_wheels
@@ -45,6 +46,14 @@ def test_the_patched_core_must_be_there_first(tmp_path: Path) -> None:
 
 def test_the_official_half_goes_with_its_own_kernels_or_with_compiled_ones(tmp_path: Path) -> None:
     assert "that half goes with its own kernels" in refused(tmp_path, core="official", kernels="monolith")
+
+
+def test_a_release_without_kernels_is_refused_before_its_cost_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--estimate` told two minutes; in the Debian root the build advised --env host, where it was refused, too."""
+    for env in ("portable", "rootfs"):
+        assert main(["build", "2.7", "--estimate", "--env", env, "--kernels", "official"]) == 2
+        said = capsys.readouterr()
+        assert "no official kernels are named for 2.7" in said.err and not said.out
 
 
 def test_kernels_are_a_word_or_a_folder(tmp_path: Path) -> None:
