@@ -87,6 +87,7 @@ def record_series(request: RecordRequest) -> RecordResult:
     sources = {}
     looked = []
     for name, opened, under in _open_sources(request, manifest, series):
+        _refuse_other_tree(opened, series)
         looked.append(name)
         if not opened.partial:  # of a wheel no verdict on the tree comes: it lacks what most patches change
             sources[name] = opened.published or opened.described
@@ -136,6 +137,20 @@ def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, i
             next_step=f"decouple build {release} --env {kind} --stage 1",
         )
     return [object_times.record_seconds(release, kind, number, folders) for number, folders in recorded.items()]
+
+
+def _refuse_other_tree(opened: OpenedSource, series: Sequence[Patch]) -> None:
+    """Raise DecoupleError where no file of the series is in what was opened.
+
+    A slip in a path would take away all that is proven of every patch.
+    """
+    files = [file for patch in series for file in patch.files]
+    wanted = {file.old_path for file in files if file.old_path} - {file.new_path for file in files if file.creates}
+    if wanted and not opened.partial and all(opened.source.mode(path) is None for path in wanted):
+        raise DecoupleError(
+            f"{opened.described}: none of the files that the series changes is in it",
+            next_step="give the root of a PyTorch tree: --source PATH",
+        )
 
 
 def _count_verdicts(what: str, source: str, applies: Mapping[str, Mapping[str, str]]) -> status.AppliesSection:

@@ -64,6 +64,18 @@ def test_a_tree_whose_source_left_the_manifest_goes(world: World) -> None:
     assert "applies/debian" not in marks and "applies/pristine" in marks
 
 
+def test_of_a_folder_that_is_no_tree_of_pytorch_nothing_is_recorded(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every patch stood as one that fails, and what was proven of it was gone."""
+    record(world)
+    path = status.locate_status(world.project, "2.6")
+    before = path.read_bytes()
+    assert main(["record", "2.6", "--source", f"local:{world.project.parent / 'source/torch'}"]) == 1
+    assert "none of the files that the series changes" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
 def test_each_tree_has_the_day_and_the_series_with_which_it_was_looked_at(world: World) -> None:
     """A look at a folder made what is known of Debian's tree as new as itself."""
     record(world)
