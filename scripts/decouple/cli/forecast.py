@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from decouple.base.errors import CHECK_FAILED, OK
+from decouple.base.errors import CHECK_FAILED, OK, UsageError
 from decouple.base.files import write_output
 from decouple.cli import output
 from decouple.cli.request import make_request
@@ -43,6 +43,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def _normalize_place(word: str) -> str:
     name, equals, source = word.partition("=")
+    if equals and not (name and source):  # "" would be the current folder
+        raise UsageError(f"--on {word}: no {'source' if name else 'name'}", next_step="--on 2.7, or --on main=PATH")
     return f"{name}={normalize_word(source)}" if equals else word
 
 

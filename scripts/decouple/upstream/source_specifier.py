@@ -38,7 +38,7 @@ def parse_local_path(word: str) -> Path | None:
         return Path(word.removeprefix(LOCAL))
     if "/" in word:
         return Path(word)
-    if word == "auto" or not split_revision(Path(word))[0].exists():
+    if word in ("", "auto") or not split_revision(Path(word))[0].exists():  # Path("") is the current folder
         return None
     from decouple.upstream.providers.table import PROVIDERS  # and what they import: only for a word that may be one
 

@@ -204,7 +204,12 @@ class TestLocal:
 
     @pytest.mark.parametrize(
         ("source", "said"),
-        [("local:", "needs a path"), ("local:/none", "no such file or folder"), ("svn", "has no source 'svn'")],
+        [
+            ("local:", "needs a path"),
+            ("local:/none", "no such file or folder"),
+            ("svn", "has no source 'svn'"),
+            ("", "has no source ''"),
+        ],
     )
     def test_usage(self, downloader: Downloader, source: str, said: str) -> None:
         with pytest.raises(UsageError, match=said):
