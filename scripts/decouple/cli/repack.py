@@ -10,6 +10,7 @@ from decouple.base.errors import OK, UsageError
 from decouple.base.interpreter import parse_python
 from decouple.base.paths import find_cache, find_project
 from decouple.build import variants
+from decouple.build.probe import split_archs
 from decouple.build.wheel_pair import pair_wheels
 from decouple.build.wheel_split import split_wheel
 from decouple.cli import output
@@ -63,7 +64,7 @@ def _run_split(arguments: argparse.Namespace) -> int:
 
 
 def _run_thin(arguments: argparse.Namespace) -> int:
-    archs = " ".join(arguments.arch).replace(";", " ").split()
+    archs = split_archs(";".join(arguments.arch))
     _print_wheels(thin_wheel(arguments.wheel, archs, arguments.out or arguments.wheel.parent))
     return OK
 

@@ -252,9 +252,10 @@ def settle_choices(request: BuildRequest) -> Choices:
         )
     usual = toolkits.find_vendor(request.toolkit).arch_list if request.toolkit else ""
     asked = request.archs or usual or os.environ.get("TORCH_CUDA_ARCH_LIST") or settings.find_stage(2).arch_list
-    if asked == OFFICIAL:
-        asked = _read_official_archs(request)
-    archs = split_archs(asked)
+    chosen = list[str]()
+    for arch in split_archs(asked):
+        chosen += _list_official_archs(request) if arch == OFFICIAL else [arch]
+    archs = tuple(dict.fromkeys(chosen))
     if not archs:
         raise UsageError("--arch is empty", next_step="name an architecture, e.g. --arch 9.0")
     if not request.toolkit:
@@ -354,8 +355,8 @@ def _choose_cuda(request: BuildRequest) -> str:
     return "" if cuda == usual and not portably else cuda
 
 
-def _read_official_archs(request: BuildRequest) -> str:
-    """Return those of the release's official wheel.
+def _list_official_archs(request: BuildRequest) -> tuple[str, ...]:
+    """List those of the release's official wheel.
 
     Raises UsageError where they are not known.
     """
@@ -365,4 +366,4 @@ def _read_official_archs(request: BuildRequest) -> str:
             f"--arch {OFFICIAL}: series/{request.release}.toml does not say what the official wheel has code for",
             next_step=f"decouple manifest fill {request.release} --write, or name the architectures",
         )
-    return ";".join(archs)
+    return archs

@@ -116,13 +116,13 @@ def test_the_estimate_says_what_each_choice_costs(
 
 
 def test_an_architecture_given_twice_counts_as_in_one_list(capsys: pytest.CaptureFixture[str]) -> None:
-    """The last one alone was compiled, for hours."""
+    """The last one alone was compiled, for hours; one that stood there twice cost twice, and "official" stood alone."""
     said = []
-    for words in (["7.5;8.0"], ["7.5", "8.0"], ["8.0"]):
+    for words in (["7.5;8.0"], ["7.5", "8.0"], ["8.0;7.5", "8.0"], ["official"], ["9.0", "official"], ["8.0"]):
         given = [word for arch in words for word in ("--arch", arch)]
         assert main(["build", "2.6", "--env", "rootfs", "--stage", "2", "--jobs", "2", *given, "--estimate"]) == 0
         said.append(capsys.readouterr().out)
-    assert said[0] == said[1] != said[2]
+    assert said[0] == said[1] == said[2] != said[3] == said[4] != said[5]
 
 
 def test_seven_architectures_cost_what_was_measured() -> None:

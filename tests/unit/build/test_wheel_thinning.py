@@ -173,6 +173,13 @@ def test_what_it_was_not_made_for_is_refused(tmp_path: Path, archs: list[str], s
     assert [path.name for path in tmp_path.iterdir()] == ["whole"]
 
 
+def test_architectures_are_listed_as_for_a_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message has commas between them, which --arch did not take."""
+    words = ["--arch", "7.5, 8.0", "--arch", "9.0;7.5"]
+    assert main(["repack", "thin", str(whole(tmp_path / "whole")), *words]) == 2
+    assert "is for 7.5, 8.0, 9.0 as it is" in capsys.readouterr().err
+
+
 def test_a_list_of_architectures_that_is_not_found_is_no_wheel(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match="sm_75 sm_80 sm_90"):
         thin_wheel(whole(tmp_path / "whole", said="sm_75 sm_80"), ["9.0"], tmp_path)
