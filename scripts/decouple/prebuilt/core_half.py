@@ -36,6 +36,7 @@ def make_core_half(pair: Pair, folder: Path, downloader: Downloader, progress: P
     """
     if folder.exists():
         raise UsageError(f"{folder}: is there already", next_step="name a new folder")
+    _find_compiler()  # before hundreds of MiB are fetched
     with make_work_folder(folder.parent, folder.name) as unfinished:
         site = unfinished / "site"
 
@@ -114,11 +115,9 @@ def finish_core(site: Path) -> None:
     package = site / PACKAGE
     package.mkdir()
     shutil.copy(_HALF / "package.py", package / "__init__.py")
-    compiler = shutil.which("c++")
-    if compiler is None:
-        raise DecoupleError("no C++ compiler (c++)", next_step="install g++")
     library = package / "libwithout_cuda.so"
-    command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", str(_HALF / "without_cuda.cpp"), "-o", str(library)]
+    options = ["-std=c++17", "-O1", "-shared", "-fPIC"]
+    command = [_find_compiler(), *options, str(_HALF / "without_cuda.cpp"), "-o", str(library)]
     process = program_output.run_program([*command, "-ldl"])
     if process.returncode:
         raise DecoupleError(f"{_HALF / 'without_cuda.cpp'}: {process.stderr.strip()}", next_step="look at the compiler")
@@ -127,6 +126,13 @@ def finish_core(site: Path) -> None:
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {PACKAGE}\nVersion: 0\n", encoding="utf-8")
     (info / "entry_points.txt").write_text(_ENTRY, encoding="utf-8")
+
+
+def _find_compiler() -> str:
+    compiler = shutil.which("c++")
+    if compiler is None:
+        raise DecoupleError("no C++ compiler (c++)", next_step="install g++")
+    return compiler
 
 
 def _refuse_hidden_bindings(theirs: Path, ours: Path) -> None:

@@ -219,6 +219,16 @@ def test_a_core_half_has_everything_but_the_kernels(published: Make, content: di
         core_half.make_core_half(pair, site, Downloader(tmp_path / "cache"))
 
 
+def test_without_a_compiler_nothing_is_fetched_for_a_core_half(
+    published: Make, content: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair, server = published(content)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DecoupleError, match=r"no C\+\+ compiler"):
+        core_half.make_core_half(pair, tmp_path / "site", Downloader(tmp_path / "cache"))
+    assert not server.requests
+
+
 def test_a_wheel_that_hides_its_bindings_makes_no_core_half(tmp_path: Path) -> None:
     """As that of 2.15 does: torch._C would keep upstream's bindings, and ours would be compared with nothing."""
     (tmp_path / "torch").mkdir()
