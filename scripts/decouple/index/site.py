@@ -204,10 +204,16 @@ def _refuse_mixed_cores(found: Sequence[Wheel], published: Mapping[str, Sequence
 
 
 def _read_unmodified_core(metadata: Path, project: str) -> Requirement | None:
-    """Read the same of a published file; None where its METADATA is lost."""
+    """Read the same of a published file.
+
+    None where its METADATA is lost or damaged, which `index check` names and publishing the wheel again mends.
+    """
     if project not in BACKENDS or not metadata.is_file():
         return None
-    return find_unmodified_core(project, parse_requirements(parse_metadata(read_bounded(metadata, TEXT_BOUND))))
+    try:
+        return find_unmodified_core(project, parse_requirements(parse_metadata(read_bounded(metadata, TEXT_BOUND))))
+    except ValueError:
+        return None
 
 
 def share_machine(one: str, other: str) -> bool:

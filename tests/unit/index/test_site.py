@@ -238,6 +238,16 @@ def test_a_site_has_no_patched_core_for_bindings_that_want_an_unmodified_torch(d
     assert check_site(Index(str(root))) == []
 
 
+def test_publishing_again_mends_a_damaged_metadata(dist: Path, tmp_path: Path) -> None:
+    """It was a fault of decouple's own, since it is asked which torch the published bindings want."""
+    root = tmp_path / "site"
+    site.build_site(dist, root)
+    next((root / "files/2.6").glob("torch_cuda-*.metadata")).write_bytes(b"Requires-Dist: \xff")
+    assert check_site(Index(str(root)))
+    site.build_site(dist, root)
+    assert check_site(Index(str(root))) == []
+
+
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[FaultyServer]:
     """A site with one core wheel of 32 MiB on a web server."""
