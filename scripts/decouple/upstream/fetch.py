@@ -38,8 +38,6 @@ def fetch_source(
     context = FetchContext(cache, downloader, offline, progress)
     path = source_specifier.parse_local_path(source)
     if path is not None:
-        if source == source_specifier.LOCAL:
-            raise UsageError("--source local: needs a path", next_step="write it as local:PATH")
         return replace(local.fetch_source(manifest, path, context), why=f"asked for with --source {source}")
     if source == "auto":
         return _fetch_first_source(manifest, context)

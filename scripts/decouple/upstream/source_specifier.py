@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from decouple.base.errors import DecoupleError
+from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.git import is_repository
 
 LOCAL = "local:"
@@ -32,8 +32,10 @@ def normalize_word(word: str) -> str:
 def parse_local_path(word: str) -> Path | None:
     """Return the path that a word names; None if it is no path.
 
-    Its ``@REVISION`` is still on it.
+    Its ``@REVISION`` is still on it. Raises UsageError for ``local:`` alone, which would be the current folder.
     """
+    if word == LOCAL:
+        raise UsageError(f"{LOCAL} needs a path", next_step=f"write it as {LOCAL}PATH")
     if word.startswith(LOCAL):
         return Path(word.removeprefix(LOCAL))
     if "/" in word:

@@ -72,6 +72,7 @@ VALUES = {
     "smoke 2.6 --minutes nan": "--minutes nan",
     "contract 2.6 --pytest='": "--pytest",
     "check 2.6 --under /none": "--under /none",
+    "check 2.6 --source local:": "local",
     "forecast 2.6 --on main=": "--on main=",
     "build 2.15 --estimate --env rootfs": "release 2.15",
 }
