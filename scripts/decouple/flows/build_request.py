@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from decouple.base.errors import UsageError, refuse_below
 from decouple.base.paths import find_cache
 from decouple.base.untrusted_input import is_count
-from decouple.build import object_times, root_description, rootfs, settings, toolchain, toolkits
+from decouple.build import object_times, remote_cache, root_description, rootfs, settings, toolchain, toolkits
 from decouple.build.environment import Places, find_other_tree, holds_other_objects, locate_kept_objects, name_objects
 from decouple.build.estimate import (
     Estimate,
@@ -146,6 +146,8 @@ def refuse_unbuildable(request: BuildRequest) -> None:
             "--core official: kernels for it are compiled in an old userland and with its C++ ABI",
             next_step=f"add --env {portable_environment.KIND}, or --kernels official to compile none",
         )
+    if request.cache and request.kernels == "compiled":  # bindings use none
+        remote_cache.check_address(request.cache)
     places, layers = request.places, list_layers(request)
     check_named_tree(request, places)
     if request.kernels == "monolith" and request.env in ("host", portable_environment.KIND):

@@ -31,6 +31,7 @@ LINES = {
     "build 2.6 --estimate --shard 9/8": "--shard",
     "build 2.6 --estimate --kernels offical": "--kernels offical",
     "build 2.6 --estimate --core official": "--core official",
+    "build 2.6 --estimate --cache nowhere": "--cache nowhere",
     "build 2.6 --estimate --kernels monolith --env host": "--kernels monolith",
     "build 2.6 --estimate --kernels monolith --env portable --core built": "--kernels monolith",
     "test-cuda 2.6 --outcomes": "--outcomes",
