@@ -160,10 +160,13 @@ def _read_note(path: Path) -> set[str]:
 
 
 def _list_unknown_paths(tree: Path) -> set[str]:
-    """Return what git neither knows nor ignores; a folder of such files is one."""
+    """Return what git neither knows nor ignores; a folder of such files is one.
+
+    One without files is none: a build that takes back what it installed leaves it, and the next one fills it again.
+    """
     if not (tree / ".git").exists():
         raise DecoupleError(f"{tree}: not an applied tree", next_step="run `decouple apply RELEASE` first")
-    return set(split_names(_run_ls_files(tree, "--directory")))
+    return set(split_names(_run_ls_files(tree, "--directory", "--no-empty-directory")))
 
 
 def _list_unknown_files(tree: Path, without: Sequence[str] = ()) -> list[str]:

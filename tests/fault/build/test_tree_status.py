@@ -143,6 +143,15 @@ def test_a_source_that_a_person_adds_while_a_build_runs_stays_visible(world: Wor
     assert {*tree_status.list_new_files(tree)} - {*added} == {"later/mine.cpp", "torch/lib/mine.cpp"}
 
 
+def test_what_a_build_puts_into_a_folder_that_the_one_before_left_empty_is_no_edit(world: World) -> None:
+    """Stage 1 takes back what it installed, and the folder stays: its next programs were edits of every wheel."""
+    folder = world.source / "torch/bin"
+    folder.mkdir(parents=True)
+    with keep_clean(world.source, "stage1"):
+        (folder / "protoc").write_text("")
+    assert tree_status.list_new_files(world.source) == []
+
+
 def test_works_that_end_together_exclude_what_each_of_them_made(world: World) -> None:
     patterns = [f"/torch/lib/lib{number}.so" for number in range(64)]
     with ThreadPoolExecutor(16) as works:
