@@ -104,7 +104,10 @@ class Compiler:
 
 
 def _describe_program(name: str, settings: Settings) -> str:
-    """Return which file a command runs, behind links, and which one of those that lay there; empty for none."""
+    """Return which file a command runs, behind links, with its size and time.
+
+    Empty for none.
+    """
     path = shutil.which(name, path=settings.environ.get("PATH", os.defpath))
     if path is None:
         return ""

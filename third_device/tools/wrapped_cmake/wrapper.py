@@ -130,7 +130,10 @@ class WrappedCMake:
         return True
 
     def _list_compilers(self) -> dict[str, str]:
-        """List the compilers that CMake took, of every language: path -> the file that it is, behind links."""
+        """List the compilers that CMake took, of every language.
+
+        Path -> the file that it is, behind links.
+        """
         files = sorted(self.build_dir.glob("CMakeFiles/*/CMake*Compiler.cmake"))
         text = "\n".join(file.read_text(encoding="utf-8", errors="surrogateescape") for file in files)
         found = re.findall(r'^set\(CMAKE_\w+_COMPILER "(/[^"]+)"\)', text, re.MULTILINE)
@@ -188,11 +191,11 @@ class WrappedCMake:
             raise WrappedCMakeError(f"CMake: {_find_first_error(self.log, began)}", f"read {self.log}")
 
     def _forget_cache(self, read_once: str, *, objects: bool) -> None:
-        """Forget a cache of other directories, or of what CMake reads once; with ``objects`` all that was made.
+        """Forget a cache of other directories, or of what CMake reads once.
 
         CMake refuses the first and leaves it to the user to delete it. Of the second it keeps what it read; told of
         another compiler by a definition, it deletes it by itself, and with it all other definitions. Objects stay
-        there: ninja knows of each what it was compiled with.
+        there: ninja knows of each what it was compiled with. With ``objects`` all that was made goes.
         """
         note, known = self.build_dir / _READ, self._read_cache()
         if known:
