@@ -14,8 +14,9 @@ from decouple.base.errors import DecoupleError, UsageError
 
 _RELEASE = re.compile(r"\d+(\.\d+)*")
 _VERSION = re.compile(r"(\d+\.\d+)\.\d+")
-_PUBLISHED = re.compile(r"\d+\.\d+|v?\d+\.\d+\.\d+(-?rc\d+)?")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+CANDIDATE = re.compile(r"v?(\d+\.\d+\.\d+)-?rc(\d+)")
+"""How a release candidate is named: the version, and its number."""
 
 
 def is_name(text: str) -> bool:
@@ -31,7 +32,8 @@ def format_fill(name: str) -> str:
 
     A release's is read off PyPI, a release candidate's off upstream's tag, any other off a tree of the user's.
     """
-    return f"decouple manifest fill {name} --write" + ("" if _PUBLISHED.fullmatch(name) else " --tree DIR")
+    is_published = re.fullmatch(r"\d+\.\d+|v?\d+\.\d+\.\d+", name) or CANDIDATE.fullmatch(name)
+    return f"decouple manifest fill {name} --write" + ("" if is_published else " --tree DIR")
 
 
 def make_version_key(release: str) -> tuple[bool, tuple[int, ...], str]:

@@ -6,13 +6,13 @@ the repository; nothing is published of its toolchain, so that is not known.
 
 from __future__ import annotations
 
-import re
 import tempfile
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
 from decouple.base import git as runner
+from decouple.base.checkout import CANDIDATE
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.release.manifest import Manifest, ManifestSource, Toolchain, is_released
 from decouple.upstream import source_specifier
@@ -95,7 +95,7 @@ def make_candidate_tag(name: str) -> str:
 
     "v2.7.0-rc3" of "2.7.0rc3". Raises UsageError for another name.
     """
-    match = re.fullmatch(r"v?(\d+\.\d+\.\d+)-?rc(\d+)", name)
+    match = CANDIDATE.fullmatch(name)
     if not match:
         raise UsageError(
             f"{name} is no upstream release, so PyPI says nothing of it",
