@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ import pytest
 from wrapped_cmake import Status, WrappedCMakeError, features, list_slowest, ninja, read_log, run_ninja
 
 from tests.unit.wrapped_cmake.conftest import configure
+
+TOOLKIT = Path(__file__).parents[3] / "third_device/tools/wrapped_cmake"
 
 
 def build(project: Path, **options: object) -> tuple[ninja.Result, list[Status]]:
@@ -44,6 +47,17 @@ def test_nothing_to_do_the_second_time(project: Path) -> None:
     build(project)
     result, seen = build(project)
     assert (result.edges, seen) == (0, [])
+
+
+def test_two_runs_in_one_folder_take_turns(project: Path) -> None:
+    """Ninja has no lock: each would compile all, and write the objects and the log of the other."""
+    launcher(project, 'sleep 0.2\nexec "$@"')
+    command = [sys.executable, str(TOOLKIT), "build", str(project / "build")]
+    runs = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    outputs = [run.communicate() for run in runs]
+    steps = sorted(re.search(r"^(\d+) steps in", out, re.MULTILINE)[1] for out, _ in outputs)  # type: ignore[index]
+    assert steps == ["0", "8"]
+    assert "".join(err for _, err in outputs).count(f"another run works in {project / 'build'}; waits for it") == 1
 
 
 def test_slowest_objects_come_from_ninjas_log(project: Path) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from .errors import WrappedCMakeError
+from .folder_lock import hold_folder
 
 #: ninja's own status line, in a form that is easy to read back: finished, total, running, seconds.
 STATUS_FORMAT = "[%f/%t %r %e] "
@@ -102,7 +103,8 @@ def run_ninja(
     while True:
         command = [ninja, "-C", str(build_dir), "-j1" if pending else f"-j{jobs}", f"-k{keep_going}"]
         command += [pending] if pending else list(targets)
-        attempt = _run_attempt(command, environ, log, on_status)
+        with hold_folder(build_dir):
+            attempt = _run_attempt(command, environ, log, on_status)
         edges += attempt.finished
         if attempt.code == 0:
             if pending is None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from . import features, jobs, ninja, standalone, upstream
 from .errors import WrappedCMakeError
+from .folder_lock import hold_folder
 from .parameters import Settings
 from .project import read_project
 
@@ -97,11 +98,19 @@ class WrappedCMake:
         """
         if not self._cmake.has_ninja:
             raise WrappedCMakeError("ninja is not on the PATH (or USE_NINJA=0)", "install ninja")
+        arguments = self._list_arguments(extra)
+        self.build_dir.mkdir(parents=True, exist_ok=True)
+        with hold_folder(self.build_dir):
+            return self._run_configure(arguments, always=always)
+
+    def _list_arguments(self, extra: Mapping[str, str] | None) -> list[str]:
         definitions = self._cmake.arguments(self.definitions(extra))
         more = self.settings.list_words("CMAKE_ARGS")
         if self.install_prefix:  # conda-build's name its own, and there nobody looks for what is installed
             more.append(f"-DCMAKE_INSTALL_PREFIX={self.install_prefix}")
-        arguments = ["-GNinja", *definitions, *more, str(self.source_dir)]
+        return ["-GNinja", *definitions, *more, str(self.source_dir)]
+
+    def _run_configure(self, arguments: Sequence[str], *, always: bool) -> bool:
         given = _list_definitions(arguments)
         pools = given.get("CMAKE_JOB_POOLS", "")
         stamp = self.build_dir / _STAMP
@@ -115,7 +124,6 @@ class WrappedCMake:
         if known and (self.build_dir / "build.ninja").exists():
             ninja.set_pools(self.build_dir, pools)
             return False
-        self.build_dir.mkdir(parents=True, exist_ok=True)
         stamp.unlink(missing_ok=True)
         self._forget_cache(hashlib.sha256(read_once.encode()).hexdigest(), objects=replaced)
         earlier = self._read_given()
@@ -172,9 +180,10 @@ class WrappedCMake:
         Raises WrappedCMakeError with CMake's error.
         """
         prefix = prefix.absolute()
-        shutil.rmtree(prefix, ignore_errors=True)
         command = [self._cmake.command, "--install", str(self.build_dir), "--prefix", str(prefix)]
-        self._run([*command, *(["--strip"] if strip else [])])
+        with hold_folder(self.build_dir):
+            shutil.rmtree(prefix, ignore_errors=True)
+            self._run([*command, *(["--strip"] if strip else [])])
         return prefix
 
     def _run(self, command: Sequence[str]) -> None:
