@@ -42,6 +42,8 @@ from decouple.stack.series_update import (
 from decouple.stack.trees import Change, compare_trees, read_entries
 
 _NO_DIFF = "give a unified diff, as `git diff` and `diff -u` write it; `decouple new` starts an empty patch"
+_MAILS = (".eml", ".mbox")
+"""Suffixes of a saved mail, which say nothing of the patch in it."""
 
 
 class RefreshResult(Struct, frozen=True):
@@ -201,7 +203,8 @@ def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None
     files: dict[Path, bytes | None] = {}
     names: list[str] = []
     for path in paths:
-        full = _complete_name(stack, name or path.name, number=False)
+        own = path.stem if path.suffix in _MAILS else path.name
+        full = _complete_name(stack, name or own, number=False)
         data = _decode_patch(path.read_bytes(), strip)
         if not Patch(str(path), data, strip).check_readable().files:
             raise DecoupleError(f"{path} holds no diff", next_step=_NO_DIFF)

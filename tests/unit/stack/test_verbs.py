@@ -127,6 +127,13 @@ def test_an_imported_diff_goes_behind_the_top_patch_with_its_strip_level(world: 
     assert "2.6/from-a-mail.diff -p0\n" in world.series.read_text()
 
 
+def test_a_saved_mail_gives_a_patch_its_name_without_the_mails_suffix(world: World, tmp_path: Path) -> None:
+    mail = tmp_path / "0004-fix.eml"
+    mail.write_bytes((world.project / "patches/2.6/0003-split.patch").read_bytes())
+    with Stack.open(world.places) as stack:
+        assert edits.import_files(stack, [mail]) == ["2.6/0004-fix.patch"]
+
+
 def test_export_of_no_patch_at_all_makes_an_empty_series(world: World, tmp_path: Path) -> None:
     with Stack.open(world.places) as stack:
         edits.export_patches(stack, tmp_path / "out/here")
