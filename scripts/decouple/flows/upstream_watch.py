@@ -139,7 +139,7 @@ def watch_upstream(request: WatchRequest, listener: Listener = QUIET) -> WatchRe
     if request.report:
         write_output(request.report, text)
     if request.state:
-        write_atomically(request.state, json.dumps(to_builtins(now), indent=1, sort_keys=True) + "\n")
+        write_output(request.state, json.dumps(to_builtins(now), indent=1, sort_keys=True) + "\n")
     return WatchResult(now, changes, text)
 
 

@@ -47,6 +47,15 @@ def test_the_second_night_tells_only_what_changed(project: Project) -> None:
     assert look(project).changes == (), "a line number is no change"
 
 
+def test_a_link_to_the_state_stays_one(project: Project) -> None:
+    """A CI host keeps it on another disk."""
+    link, file = project.root / "state.json", project.root / "kept" / "state.json"
+    file.parent.mkdir()
+    link.symlink_to(file)
+    look(project)
+    assert link.is_symlink() and look(project).changes == ()
+
+
 def test_a_patch_that_stops_ends_nothing(project: Project) -> None:
     look(project)
     project.upstream("1.1", {"b": numbered(1, 60, {20: "upstream\n"})})
