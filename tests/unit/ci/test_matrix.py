@@ -468,6 +468,13 @@ def test_a_command_line_can_be_given_to_a_shell() -> None:
     )
 
 
+def test_a_job_that_there_is_not_is_told_in_one_line_with_names_near_to_it() -> None:
+    command = [sys.executable, str(ROOT / "ci/matrix.py"), "--command-of", "cu124-2.6-rootfs-py3.12"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (done.returncode != 0, done.stdout, done.stderr.count("\n")) == (True, "", 1)
+    assert "cu124-2.6-rootfs-py3.13" in done.stderr.partition("did you mean")[2]
+
+
 def test_a_shard_of_all_promised_architectures_ends_within_a_job() -> None:
     """The matrix promises seven, and one was measured: the estimate reckons with what each costs."""
     document = tomllib.loads((ROOT / "ci/matrix.toml").read_text(encoding="utf-8"))
