@@ -80,6 +80,29 @@ def test_other_projects_tests_do_not_meet_the_plugin(interpreter: Path, contract
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+@pytest.mark.parametrize(("there", "code"), [((), 0), (("torch_cuda",), 1)], ids=["without CUDA", "not loaded"])
+def test_a_torch_cuda_that_was_not_loaded_is_no_torch_without_cuda(
+    tmp_path: Path, there: tuple[str, ...], code: int
+) -> None:
+    """`contract --beside-cuda` left item 50 to other tests where the loader had given up."""
+    (tmp_path / "torch.py").write_text(
+        "import types\nbackends = types.SimpleNamespace(cuda=types.SimpleNamespace(is_built=lambda: False))\n"
+    )
+    for name in there:
+        (tmp_path / f"{name}.py").touch()
+
+    def run_program(program: str) -> subprocess.CompletedProcess[str]:
+        path = os.pathsep.join([str(tmp_path), str(backend_env.THIRD_DEVICE / "contract")])
+        command, environment = [sys.executable, "-c", program], dict(os.environ, PYTHONPATH=path)
+        return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+    program = run_program("from third_device_contract.test_beside import CODE; print(CODE)").stdout
+    for word, value in (("first", "torch"), ("name", "sim"), ("package", "torch_sim")):
+        program = program.replace(f"{{{word}}}", value)
+    ran = run_program(program)
+    assert (ran.returncode, ran.stdout) == (code, "" if code else "NO CUDA\n"), ran.stderr
+
+
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
     """One run, and its folder."""

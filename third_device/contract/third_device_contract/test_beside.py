@@ -30,6 +30,7 @@ if apart or "{first}" != "torch_cuda":
 import torch
 
 if not torch.backends.cuda.is_built():
+    assert not apart, "torch_cuda is installed, and import torch did not load it"
     print("NO CUDA")
     sys.exit(0)
 maps = open("/proc/self/maps").read()
