@@ -155,6 +155,11 @@ def verify_wheels(
     backend = inputs.locate_wheel(stamps[1], places.dist, how) if stamps[1] else None
     if core is None and backend is None:
         raise UsageError(f"{places.dist}: nothing built yet", next_step=how)
+    if request.kernels and backend is None:
+        raise UsageError(f"--kernels {request.kernels}: no torch_cuda is built", next_step=how)
+    for half, stamp in zip(("core", "torch_cuda"), stamps, strict=True):
+        if stamp is None and (half == "torch_cuda" or request.core == "built"):
+            listener.warn(f"no {half} is built, so none is checked; `{how}` builds it")
     refuse_portable_wheels([wheel for wheel in (core, backend) if wheel], how)
     if backend:
         refuse_other_core(backend, request.core, how)
