@@ -171,7 +171,9 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
         comparison = test_cuda.compare_run(done, theirs, sides)
         print_comparison(comparison, torch.label, arguments.against, None if arguments.all else 10)
         good &= comparison.ok
-    if arguments.record:
+    if arguments.record and not done.is_half_done:
+        print("not recorded: fewer than half of the chosen tests have a result")
+    elif arguments.record:
         against = test_cuda.name_build(arguments.against) if arguments.against else ""
         test_cuda.record_results(project, arguments.release, name, done, against, comparison, listener)
     if torch.device == "simulated":

@@ -471,7 +471,7 @@ def _list_suites(status: ReleaseStatus) -> Iterator[Figure]:
         verdict = RECORDED
         if seen := run.against:
             same = seen.tests == seen.outcomes and seen.ledgers == seen.loose
-            compared = RECORDED if seen.only_ours else HOLDS if same else EXPLAINED
+            compared = RECORDED if seen.only_ours or seen.only_theirs else HOLDS if same else EXPLAINED
             verdict = compared if seen.tests and not seen.unexplained else DIFFERS
         name = f"{describe_torch(run)} ({run.device}; {which})"
         yield Figure(f"suites/{key}", text, verdict, name, _is_ours(run), _name_suites(run, status))
