@@ -25,6 +25,8 @@ from decouple.verify.elf import Library
 
 _FILE = Path(__file__).with_name("elf.toml")
 _SUFFIX = re.compile(r"\.so(\.\d+)*$")
+#: Of the core's own C++ API (torch/csrc/api/src/cuda.cpp), which asks whatever CUDA is there.
+_TORCH_CUDA = ("_ZN5torch4cuda", "_ZNK5torch4cuda")
 _REGISTRY = re.compile(rb"__pybind11_internals_v\w+__")
 
 
@@ -136,6 +138,13 @@ def audit_core(found: Sequence[Library]) -> ElfAudit:
         symbols = sorted(name for name in foreign if make_symbol_pattern().match(name))
         if symbols:
             faults.append(ElfFault(library.path.name, "names CUDA symbols", _shorten_list(symbols)))
+        own = sorted(
+            name
+            for name in library.defined | library.vague
+            if make_symbol_pattern().match(name) and not name.startswith(_TORCH_CUDA)
+        )
+        if own:
+            faults.append(ElfFault(library.path.name, "has CUDA inside it", _shorten_list(own), tuple(own)))
     return _make_report("core without CUDA", found, faults)
 
 

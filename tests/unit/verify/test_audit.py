@@ -66,6 +66,23 @@ def test_a_cuda_symbol_that_may_stay_away_is_named_all_the_same(compile_library:
     assert str(fault) == "libtorch_cpu.so: names CUDA symbols: cudaFree"
 
 
+@pytest.mark.parametrize(
+    ("code", "faults"),
+    [
+        ("int cudaFree(void *it) { return 0; } int use(void) { return cudaFree(0); }", ["cudaFree"]),
+        ("int _ZN5torch4cuda12is_availableEv(void) { return 0; }", []),
+    ],
+    ids=["the runtime, linked in", "torch's own question"],
+)
+def test_cuda_that_the_core_has_itself_is_no_core_without(
+    compile_library: Compile, code: str, faults: list[str]
+) -> None:
+    """Nothing is undefined where a static library was linked in."""
+    made = compile_library("libtorch_cpu.so", code)
+    report = audit.audit_core(audit.list_libraries(made.parent))
+    assert [str(fault) for fault in report.faults] == [f"libtorch_cpu.so: has CUDA inside it: {name}" for name in faults]
+
+
 @pytest.mark.parametrize("symbol", ["customary", "cuckoo", "_ZN2at6detail12getCUDAHooksEv", "ncurses", "cube"])
 def test_names_that_only_look_like_it(compile_library: Compile, symbol: str) -> None:
     made = compile_library("libtorch_cpu.so", f"int {symbol}(void); int use(void) {{ return {symbol}(); }}")
