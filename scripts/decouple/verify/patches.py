@@ -127,7 +127,7 @@ def run_questions(command: Sequence[str]) -> TorchReply:
 def judge_answers(asked: Sequence[PatchQuestion], told: TorchReply) -> tuple[PatchAnswer, ...]:
     """Compare each answer with the one that a torch of this kind must give.
 
-    What it promises nothing of is left out.
+    What it promises nothing of is left out. A process that ended badly behind its last answer is a wrong one more.
     """
     found = []
     for number, question in enumerate(asked):
@@ -137,4 +137,6 @@ def judge_answers(asked: Sequence[PatchQuestion], told: TorchReply) -> tuple[Pat
         seen = told.answers[number] if number < len(told.answers) else "not asked: the process had ended"
         alike, ok = question.alike if told.kind == "unpatched" else "", bool(pattern.fullmatch(seen))
         found.append(PatchAnswer(question.patch, question.asks, told.device, ok, seen, pattern.pattern, alike))
+    if len(told.answers) > len(asked):  # behind all answers: libraries that are unloaded in the wrong order
+        found.append(PatchAnswer("torch", "how its process ends", told.device, False, told.answers[-1], "exit status 0"))
     return tuple(found)

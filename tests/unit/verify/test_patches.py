@@ -114,6 +114,14 @@ def test_an_error_is_an_answer_and_a_death_takes_the_questions_behind_it(python:
     assert (died.ok, last.ok, last.seen) == (False, False, "not asked: the process had ended")
 
 
+def test_a_death_behind_the_last_answer_is_a_wrong_one(python: Path) -> None:
+    """A library that is unloaded too early ends the process when all was answered."""
+    told = ask(python, "import atexit, os; atexit.register(os._exit, 3); answer = 2")
+    question = PatchQuestion("p", "x", "", *(patches.re.compile("2"),) * 4)
+    given, end = patches.judge_answers([question], told)
+    assert (given.ok, end.ok, end.seen) == (True, False, "its process ended by exit status 3")
+
+
 def test_a_torch_that_cannot_be_imported_is_told(python: Path, tmp_path: Path) -> None:
     (tmp_path / "site/torch/__init__.py").write_text("raise ImportError('libcudart.so.12: cannot open')")
     with pytest.raises(DecoupleError, match=r"libcudart\.so\.12"):
