@@ -58,12 +58,14 @@ def lint_series(
 
     Unused files are looked for in the patch folders of the chosen releases, but count as used if any release's series
     names them: a later series lists a patch of an earlier release as long as it applies unchanged. Those of ids are
-    looked for where no release is named. Raises UsageError for a release without a series file.
+    looked for where no release is named. Raises UsageError for a release without a series file, or where there is none.
     """
     releases = Checkout(project).list_releases()
     for release in chosen:
         if release not in releases:
             raise UsageError(f"no series file series/{release}", next_step=f"known: {', '.join(releases) or 'none'}")
+    if not releases:
+        raise UsageError(f"{Checkout(project).series}: no series", next_step="run it in a checkout that has one")
     faults: set[Fault] = set()
     used: set[str] = set()
     read: dict[tuple[str, int], tuple[Patch, list[Fault]]] = {}

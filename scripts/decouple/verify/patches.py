@@ -138,5 +138,7 @@ def judge_answers(asked: Sequence[PatchQuestion], told: TorchReply) -> tuple[Pat
         alike, ok = question.alike if told.kind == "unpatched" else "", bool(pattern.fullmatch(seen))
         found.append(PatchAnswer(question.patch, question.asks, told.device, ok, seen, pattern.pattern, alike))
     if len(told.answers) > len(asked):  # behind all answers: libraries that are unloaded in the wrong order
-        found.append(PatchAnswer("torch", "how its process ends", told.device, False, told.answers[-1], "exit status 0"))
+        found.append(
+            PatchAnswer("torch", "how its process ends", told.device, False, told.answers[-1], "exit status 0")
+        )
     return tuple(found)

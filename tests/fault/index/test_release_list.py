@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from securesystemslib.signer import CryptoSigner
+from tuf.api.metadata import Metadata
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.cli import main
@@ -253,10 +255,14 @@ def test_a_root_that_only_the_new_key_signed_is_refused(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "site", tmp_path / "theirs")
     shutil.rmtree(tmp_path / "theirs/tuf")
     release_list.sign_lists(tmp_path / "theirs", tmp_path / "stranger")
-    root = json.loads((tmp_path / "theirs/tuf/root.json").read_text())
-    root["signed"]["version"] = 2
-    (tmp_path / "site/tuf/2.root.json").write_text(json.dumps(root))
-    with FaultyServer({"/": tmp_path / "site"}) as server, pytest.raises(DecoupleError):
+    root = Metadata.from_bytes((tmp_path / "theirs/tuf/root.json").read_bytes())
+    root.signed.version = 2
+    root.sign(CryptoSigner(provenance.load_private_key(tmp_path / "stranger")))
+    root.to_file(str(tmp_path / "theirs/tuf/2.root.json"))
+    with (
+        FaultyServer({"/": tmp_path / "theirs"}) as server,
+        pytest.raises(DecoupleError, match=r"root was signed by 0/1 keys"),
+    ):
         taken(server, tmp_path)
 
 

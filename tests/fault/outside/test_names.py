@@ -121,7 +121,7 @@ def test_the_id_of_a_foreign_commit_becomes_part_of_a_name(tmp_path: Path, ident
 def test_a_series_names_patches_below_their_folder(tmp_path: Path, name: str) -> None:
     world = usual_world(tmp_path / "world")
     world.series.write_text(f"{name}\n")
-    with pytest.raises(DecoupleError), Stack.open(world.places) as stack:
+    with pytest.raises(DecoupleError, match=r"series/2\.6:1: patch name '"), Stack.open(world.places) as stack:
         stack.push(None)
 
 

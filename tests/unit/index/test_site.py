@@ -327,13 +327,6 @@ def test_a_wheel_that_leaves_site_packages_is_refused(tmp_path: Path, member: st
         wheel.read_wheel(path)
 
 
-def test_a_changed_member_breaks_record(tmp_path: Path) -> None:
-    path = make_wheel(tmp_path, "torch", "2.6.0+decoupled.1")
-    path.write_bytes(path.read_bytes().replace(b"__version__ = '2.6.0", b"__version__ = '2.6.1"))
-    with pytest.raises(DecoupleError):
-        wheel.read_wheel(path)
-
-
 def test_a_manifest_of_another_wheel_is_refused(tmp_path: Path) -> None:
     other = wheel.read_wheel(make_wheel(tmp_path / "other", "torch", "2.6.0+decoupled.1"))
     path = make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124.1", manifest=other.manifest_bytes)

@@ -80,7 +80,9 @@ def test_cuda_that_the_core_has_itself_is_no_core_without(
     """Nothing is undefined where a static library was linked in."""
     made = compile_library("libtorch_cpu.so", code)
     report = audit.audit_core(audit.list_libraries(made.parent))
-    assert [str(fault) for fault in report.faults] == [f"libtorch_cpu.so: has CUDA inside it: {name}" for name in faults]
+    assert [str(fault) for fault in report.faults] == [
+        f"libtorch_cpu.so: has CUDA inside it: {name}" for name in faults
+    ]
 
 
 @pytest.mark.parametrize("symbol", ["customary", "cuckoo", "_ZN2at6detail12getCUDAHooksEv", "ncurses", "cube"])

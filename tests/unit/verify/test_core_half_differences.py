@@ -49,6 +49,12 @@ def test_a_reason_for_a_fault_that_is_not_there_fails() -> None:
 
 
 def test_every_shipped_reason_names_a_rule_of_the_audit() -> None:
-    rules = ["needs a CUDA library", "names CUDA symbols", "has CUDA inside it", "undefined", "defines what libtorch_cpu.so defines"]
+    rules = [
+        "needs a CUDA library",
+        "names CUDA symbols",
+        "has CUDA inside it",
+        "undefined",
+        "defines what libtorch_cpu.so defines",
+    ]
     rules.append("defines what libtorch_python.so defines")
     assert all(any(one.rule.fullmatch(rule) for rule in rules) for one in core_half_differences.load_differences())
