@@ -1,4 +1,4 @@
-"""Small real libraries, compiled with the system's C compiler."""
+"""Small real libraries, compiled with the system's C compiler, and strace."""
 
 from __future__ import annotations
 
@@ -29,3 +29,12 @@ def compile_library(tmp_path: Path) -> Compile:
         return folder / name
 
     return make
+
+
+@pytest.fixture
+def strace() -> None:
+    """strace, where a process may be traced."""
+    require_tool("strace")
+    done = subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"strace may trace nothing here: {done.stderr.strip()}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.verify import imports
-from tests.support.tools import require_tool
 
 TRACE = """\
 [pid 7] openat(AT_FDCWD, "/usr/lib/libc.so.6", O_RDONLY|O_CLOEXEC) = 3
@@ -35,15 +33,6 @@ def test_a_call_that_another_threads_line_cut_in_two_hides_nothing() -> None:
 [pid 7] <... openat resumed>) = 4
 """
     assert imports.parse_trace(cut).cuda() == ["/usr/lib/libcudart.so.12", "/usr/lib/libnccl.so.2"]
-
-
-@pytest.fixture
-def strace() -> None:
-    """strace, where a process may be traced."""
-    require_tool("strace")
-    done = subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"strace may trace nothing here: {done.stderr.strip()}")
 
 
 @pytest.mark.usefixtures("strace")
