@@ -143,6 +143,12 @@ def test_accelerator_is_this_device(name: str, mod: types.ModuleType) -> None:
     index = getattr(torch.accelerator, "current_device_index", None) or torch.accelerator.current_device_idx
     assert index() == mod.current_device()
     assert torch.accelerator.current_stream().device.type == name
+    if mod.device_count() > 1:
+        choose = getattr(torch.accelerator, "set_device_index", None) or torch.accelerator.set_device_idx
+        with mod.device(1):
+            assert index() == 1 and torch.accelerator.current_stream().device.index == 1
+            choose(0)
+            assert mod.current_device() == 0
     torch.accelerator.synchronize()
     if hasattr(torch.accelerator, "memory_stats"):
         held = torch.ones(1000, device=name)
