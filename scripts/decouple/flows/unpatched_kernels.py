@@ -11,8 +11,10 @@ decouple.base.errors.DecoupleError: ...compile_commands.json: ...
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 
+from decouple.base.errors import DecoupleError
 from decouple.flows import kernels, stage2_commands
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import QUIET, Listener
@@ -72,8 +74,14 @@ def make_command(
     """Make the command that compiled ``unit`` for upstream's ``source``.
 
     That lies in the tree that is shown at ``upstream``. The places where moved files answer to upstream's names become
-    the tree where they have those names.
+    the tree where they have those names. Raises DecoupleError where the command does not name its source: it would
+    compile our own again.
     """
+    if str(unit.file) not in unit.command:
+        raise DecoupleError(
+            f"{unit.file}: the command that compiled it names its source otherwise: {shlex.join(unit.command)}",
+            next_step="build stage 2 again",
+        )
     shadow = f"-I{names['stage2']}/shadow"
     words = [f"-I{upstream}{word.removeprefix(shadow)}" if word.startswith(shadow) else word for word in unit.command]
     words[words.index("-o") + 1] = f"{names['stage2']}/unpatched/{made}"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
+import pytest
 from msgspec.structs import replace
 
+from decouple.base.errors import DecoupleError
 from decouple.base.files import compute_sha256
 from decouple.build import inputs, toolkits
 from decouple.flows.build_request import BuildRequest
@@ -42,6 +44,15 @@ def test_the_release_s_own_tree_stands_where_moved_files_have_upstream_s_names()
         *("nvcc", "-I/d/unpatched/aten/src", "-I/d/unpatched", "-I/d/stage2/generated"),
         *("-c", "/d/unpatched/aten/src/ATen/cuda/Sleep.cu", "-o", "/d/stage2/unpatched/0-Sleep.cu.o"),
     )
+
+
+def test_a_command_that_names_its_source_otherwise_is_refused() -> None:
+    """It compiled our own source again, and each function was the same."""
+    unit = TranslationUnit(
+        PurePosixPath(MOVED), PurePosixPath("/d/stage2"), ("nvcc", "-c", "Sleep.cu", "-o", "Sleep.o")
+    )
+    with pytest.raises(DecoupleError, match=r"names its source otherwise: nvcc -c Sleep\.cu"):
+        make_command(unit, NAMES, "/d/unpatched", "aten/src/ATen/cuda/Sleep.cu", "0-Sleep.cu.o")
 
 
 def test_a_comparison_is_recorded_of_the_series_that_the_objects_are_of(tmp_path: Path) -> None:
