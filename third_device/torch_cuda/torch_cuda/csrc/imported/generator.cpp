@@ -13,7 +13,8 @@
 namespace at {
 namespace {
 
-std::unique_ptr<CUDAHooksInterface> theirs = CUDAHooksRegistry()->Create("CUDAHooks", CUDAHooksArgs{});
+// Never destroyed, as ATen's own pointer to WithGenerator is not: what runs at the process's end may still ask.
+CUDAHooksInterface* const theirs = CUDAHooksRegistry()->Create("CUDAHooks", CUDAHooksArgs{}).release();
 
 struct WithGenerator final : CUDAHooksInterface {
   Generator getNewGenerator(DeviceIndex device) const override {
