@@ -181,6 +181,21 @@ def test_a_library_that_asks_for_devices_is_opened_when_cuda_is_initialised(site
 
 
 @needs_cc
+def test_without_cusolver_cuda_works_and_says_what_it_lacks(site: Path) -> None:
+    """As with upstream's wheel, which opens libtorch_cuda_linalg at the first use; each call of CUDA failed."""
+    solver = compile_c("int solve(void) { return 0; }", site / "libcusolver.so.11", "-Wl,-soname,libcusolver.so.11")
+    ours = site / "torch_cuda/lib/libtorch_cuda_linalg.so"
+    compile_c("int solve(void); int use(void) { return solve(); }", ours, str(solver))
+    solver.unlink()
+    info = {"torch": "2.6.0", "version": "2.6.0+cu124", "cuda": "12.4", "kernels": "official"}
+    (site / "torch_cuda/build_info.json").write_text(json.dumps(info))
+    (site / "torch/cuda/__init__.py").write_text(LAZY)
+    done = python(site, "import torch; torch.cuda.init(); print('initialised')")
+    assert (done.returncode, done.stdout.strip()) == (0, "initialised"), done.stderr
+    assert "operators of libtorch_cuda_linalg.so will fail: libtorch_cuda_linalg.so needs libcusolver" in done.stderr
+
+
+@needs_cc
 def test_without_cupti_torch_works_and_says_what_profiles_lack(site: Path) -> None:
     cupti = compile_c("int cuptiSubscribe(void) { return 0; }", site / "libcupti.so.12", "-Wl,-soname,libcupti.so.12")
     ours = site / "torch_cuda/lib/libtorch_kineto_cuda.so"

@@ -263,10 +263,13 @@ def _open_apart(names: list[str], folders: list[Path]) -> None:
     """Open those libraries when torch.cuda is initialised; none is used before.
 
     Not with torch: MAGMA in libtorch_cuda_linalg asks for the devices when it is opened (``magma_init``), and CUDA is
-    refused to a child forked after that.
+    refused to a child forked after that. One that cannot be opened leaves torch.cuda without its operators alone.
     """
     for name in names:
-        _libraries.open_library(library_dir() / name, folders)
+        try:
+            _libraries.open_library(library_dir() / name, folders)
+        except _libraries.LibraryError as error:
+            warnings.warn(f"operators of {name} will fail: {error}", RuntimeWarning, stacklevel=2)
 
 
 def _open_nvrtc(folders: list[Path]) -> None:
