@@ -396,10 +396,10 @@ def create_tree(
 def link_objects(origin: Path, target: Path) -> None:
     """Give ``target`` every object file of ``origin`` by hard link.
 
-    So it costs nothing and outlives the cache. Not ``origin``'s ``info``: objects of others that it would name are none
-    of a baseline.
+    So it costs nothing and outlives the cache; on another file system it is a copy. Not ``origin``'s ``info``: objects
+    of others that it would name are none of a baseline.
     """
-    for path in origin.rglob("*"):
+    for path in sorted(origin.rglob("*"), key=lambda path: path.suffix == ".idx"):  # git finds a pack by its .idx
         if path.relative_to(origin).parts[0] == "info" or path.is_symlink():
             continue
         if path.is_file() and path.suffix not in (".lock", ".keep") and not path.name.startswith("tmp_"):
@@ -407,7 +407,20 @@ def link_objects(origin: Path, target: Path) -> None:
             copy.parent.mkdir(parents=True, exist_ok=True)
             try:
                 os.link(path, copy)
-            except FileExistsError:  # an object's name is its content: the tree has it from another baseline
-                continue
+            except FileExistsError:  # an object's name is its content, unless a copy of it was cut off
+                if copy.stat().st_size != path.stat().st_size:
+                    _copy_object(path, copy)
             except OSError:  # another file system
-                shutil.copy2(path, copy)
+                _copy_object(path, copy)
+
+
+def _copy_object(path: Path, copy: Path) -> None:
+    """Copy an object file to ``copy``, which is never there in part."""
+    part = copy.with_name(f"tmp_{copy.name}")  # as git names what it has not finished
+    part.unlink(missing_ok=True)  # of a killed run; it may be read-only
+    try:
+        shutil.copy2(path, part)
+        part.replace(copy)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
