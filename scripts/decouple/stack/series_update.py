@@ -19,7 +19,6 @@ from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.git import format_git
 from decouple.base.path_names import is_path_part
-from decouple.base.toml import format_restore
 from decouple.patch import series_file
 from decouple.patch.parse import Patch
 from decouple.patch.series_file import SeriesFile
@@ -161,9 +160,7 @@ def make_series_update(stack: Stack, items: Sequence[DraftPatch], *, drop: bool 
             continue
         if stored and stored.sha256 != records[stored.name].sha256:
             raise DecoupleError(
-                f"{stored.name} changed on disk and in the tree",
-                next_step=f"restore the file (`{format_restore(places.patches / stored.name)}`), refresh, then merge "
-                "the two",
+                f"{stored.name} changed on disk and in the tree", next_step=_advise_merge(stack, stored.name)
             )
         if stored and item.same_diff:
             patch = Patch(name, header.encode("utf-8", "surrogateescape") + stored.body, stored.strip)
@@ -195,6 +192,25 @@ def make_series_update(stack: Stack, items: Sequence[DraftPatch], *, drop: bool 
         replace(state, applied=tuple(applied)), tuple(patches), series, files, changed, added, dropped, renamed,
         tuple(newer), {name: others for name in changed if (others := find_other_releases(places, name))},
     )  # fmt: skip
+
+
+def _advise_merge(stack: Stack, name: str) -> str:
+    """Name the commands that bring both edits of a patch together, that of its file and that of the tree."""
+    places, root = stack.places, stack.repository.root
+    if stack.repository.read_head() == stack.state.head:
+        steps = (
+            f"`{format_git(root, 'add', '-u')}`",  # git stashes no file that is only announced, as `decouple add` does
+            f"`{format_git(root, 'stash')}`",
+            f"`decouple apply {places.release}`",
+            f"`{format_git(root, 'stash', 'pop')}`",
+        )
+        return f"{', '.join(steps)}, merge where git asks for it, then `decouple refresh {places.release}`"
+    path = places.patches / name
+    return (
+        f"copy {path} elsewhere, put the version that was applied in its place "
+        f"(`{format_git(path.parent, 'log', '--', path.name)}` lists them), `decouple refresh {places.release}`, "
+        "then merge the copy into the file"
+    )
 
 
 def refuse_overlay(stack: Stack, paths: Iterable[str]) -> None:

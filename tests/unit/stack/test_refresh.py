@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.cli import main
+from decouple.flows.apply import ApplyRequest
 from decouple.stack import edits
 from decouple.stack.engine import Stack
 from tests.support.series import World, contents, git, header, tree_of
@@ -315,11 +318,58 @@ def test_a_patch_that_changed_on_disk_and_in_the_tree_is_not_overwritten(world: 
     assert path.read_text() == theirs
     (world.source / "README.md").write_text("ours\n")
     with Stack.open(world.places) as stack:
-        with pytest.raises(DecoupleError, match=r"0003-split.* on disk") as caught:
+        with pytest.raises(DecoupleError, match=r"0003-split.* on disk"):
             edits.refresh_patches(stack)
-    assert f"`git -C {path.parent} checkout -- {path.name}`" in caught.value.next_step
     assert path.read_text() == theirs
     assert (world.source / "README.md").read_text() == "ours\n"
+
+
+def test_a_patch_that_changed_on_disk_and_in_the_tree_gets_both_as_it_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file was to be restored: its edit was gone, or, where that is committed, nothing happened."""
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(world.project))
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+        made = ApplyRequest(world.project, "2.6").expected_state  # as `apply` makes a tree
+        stack.journal.save_state(replace(stack.state, source=made))
+    path = world.project / "patches/2.6/0003-split.patch"
+    path.write_text(path.read_text().replace("a stream", "another stream"))
+    (world.source / "README.md").write_text("ours\n")
+    (world.source / "torch/new.py").write_text("new = True\n")
+    assert main(["add", "2.6", "torch/new.py"]) == 0
+    with Stack.open(world.places) as stack, pytest.raises(DecoupleError, match="on disk") as caught:
+        edits.refresh_patches(stack)
+    for step in re.findall(r"`([^`]*)`", caught.value.next_step or ""):
+        tool, *words = shlex.split(step)
+        if tool == "git":
+            git(world.project, *words)
+        else:
+            assert main(words) == 0
+    text = path.read_text()
+    assert "+line 20: another stream" in text and "+ours" in text and "+new = True" in text
+
+
+def test_a_patch_that_changed_on_disk_and_in_a_commit_loses_neither_as_it_is_told(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(2)
+    path = world.project / "patches/2.6/0002-hooks.patch"
+    git(world.project, "init", "-q", "--template=")
+    git(world.project, "add", "patches", "series")
+    git(world.project, "commit", "-qm", "before")
+    theirs = path.read_text().replace("ask the hook", "ask another hook")
+    path.write_text(theirs)
+    git(world.project, "commit", "-qam", "pulled")
+    (world.source / "README.md").write_text("ours\n")
+    git(world.source, "commit", "-qa", "--amend", "--no-edit")
+    with Stack.open(world.places) as stack, pytest.raises(DecoupleError, match="on disk") as caught:
+        edits.refresh_patches(stack)
+    (step, *_) = re.findall(r"`git ([^`]*)`", caught.value.next_step or "")
+    _, applied = re.findall("^commit (.*)", git(world.source, *shlex.split(step)), re.M)
+    git(path.parent, "checkout", applied, "--", path.name)
+    with Stack.open(world.places) as stack:
+        assert edits.refresh_patches(stack).written.changed == ("2.6/0002-hooks.patch",)
+    assert "+ours" in path.read_text() and "+line 7: ask the hook" in path.read_text()
 
 
 def test_a_patch_that_changes_in_another_series_too_is_named(
