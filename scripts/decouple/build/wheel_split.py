@@ -52,9 +52,14 @@ def split_wheel(wheel: Path, folder: Path) -> SplitWheels:
     The same libraries give the same bytes, whatever Python the wheel was for: when the file is there already, from
     another Python's wheel, it must be equal and stays.
 
-    Raises UsageError when it is no whole wheel of such a project, or when the libraries differ from those in
-    ``folder``; DecoupleError when it is no wheel of decouple.
+    Raises UsageError when it is no whole wheel of such a project, when it lies in ``folder`` itself, or when the
+    libraries differ from those in ``folder``; DecoupleError when it is no wheel of decouple.
     """
+    if (folder / wheel.name).exists() and (folder / wheel.name).samefile(wheel):
+        raise UsageError(
+            f"{wheel}: its bindings half has the same name and would replace it",
+            next_step="name another folder with --out",
+        )
     manifest = wheel_finishing.read_manifest(wheel)
     project = canonicalize_name(manifest.project)
     if project not in BACKENDS:

@@ -100,6 +100,15 @@ def test_libraries_that_differ_are_not_taken_for_the_same(tmp_path: Path) -> Non
     assert sorted(path.suffix for path in (tmp_path / "out").iterdir()) == [".json", ".json", ".whl", ".whl"]
 
 
+def test_a_wheel_is_not_replaced_by_its_own_half(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "torch-cuda", VERSION, cuda="12.4")
+    (tmp_path / "other").mkdir()
+    before = wheel.read_bytes()
+    with pytest.raises(UsageError, match="would replace it"):
+        split_wheel(wheel, tmp_path / "other/..")  # the folder by another name
+    assert wheel.read_bytes() == before
+
+
 def test_other_wheels_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a wheel of torch"):
         split_wheel(make_wheel(tmp_path, "torch", "2.6.0+decoupled"), tmp_path / "out")
