@@ -20,8 +20,8 @@ from packaging.version import Version
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import hold_lock
-from decouple.base.git import Repository
+from decouple.base.files import clear_folder, hold_lock
+from decouple.base.git import GitError, Repository
 from decouple.base.paths import find_cache
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.patch_regeneration import RELOCATION
@@ -35,7 +35,7 @@ from decouple.rebase.partial_release import commit_files, find_hidden_files
 from decouple.rebase.rebase_state import Leg, RebaseState
 from decouple.rebase.series_carry import Decision, RebaseOutcome, Regenerate, RegeneratedPatch, ReleasePair
 from decouple.rebase.verdicts import Note
-from decouple.rebase.workspace import open_workspace
+from decouple.rebase.workspace import has_lost_objects, open_workspace
 from decouple.recipes.model import load_recipes
 from decouple.release.manifest import Manifest
 from decouple.relocate import move_cache
@@ -367,16 +367,21 @@ def _take_decision(request: RebaseRequest, work: series_carry.RebaseWork, waitin
 
 
 def _give_up(request: RebaseRequest, state_file: Path) -> None:
-    """Forget the rebase under way, one whose state cannot be read, too."""
+    """Forget the rebase under way, one whose state or work tree cannot be read, too."""
+    tree = Repository(request.folder / "src")
     try:
         waiting = rebase_state.load_state(state_file)
     except DecoupleError:
-        tree = Repository(request.folder / "src")
         if tree.root.exists() and (head := tree.resolve_commit("HEAD")):
             rebase_state.drop_conflict(tree, head)
     else:
         assert waiting
-        _drop_conflict(request, waiting)
+        try:
+            _drop_conflict(request, waiting)
+        except GitError:
+            if not has_lost_objects(tree):
+                raise
+            clear_folder(tree.root)
     state_file.unlink()
 
 

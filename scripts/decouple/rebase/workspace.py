@@ -27,8 +27,24 @@ def open_workspace(folder: Path, borrowed: Iterable[Path]) -> Repository:
     info = repository.git_dir / "objects" / "info"
     info.mkdir(parents=True, exist_ok=True)
     alternates = info / "alternates"
-    known = os.fsdecode(alternates.read_bytes()).splitlines() if alternates.exists() else []
-    wanted = [*(str((place / "objects").resolve()) for place in borrowed), *known]
+    wanted = [*(str((place / "objects").resolve()) for place in borrowed), *_read_alternates(info.parent)]
     folders = [place for place in dict.fromkeys(wanted) if Path(place).is_dir()]
     write_atomically(alternates, os.fsencode("".join(f"{place}\n" for place in folders)))
     return repository
+
+
+def has_lost_objects(repository: Repository) -> bool:
+    """Return whether a folder that the repository borrows from is gone, as when the cache was deleted."""
+    return _lacks_folder(repository.git_dir / "objects")
+
+
+def _lacks_folder(objects: Path) -> bool:
+    """Return whether a folder is gone that ``objects`` or one that it borrows from names."""
+    borrowed = map(Path, _read_alternates(objects))
+    return any(not folder.is_dir() or _lacks_folder(folder) for folder in borrowed)
+
+
+def _read_alternates(objects: Path) -> list[str]:
+    """Read the folders that ``objects`` borrows from."""
+    path = objects / "info/alternates"
+    return os.fsdecode(path.read_bytes()).splitlines() if path.exists() else []

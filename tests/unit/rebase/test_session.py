@@ -621,6 +621,16 @@ def test_abort_and_restart(project: Project, capsys: pytest.CaptureFixture[str])
     assert project.series == []
 
 
+def test_a_rebase_whose_cache_is_gone_can_be_given_up(project: Project, tmp_path: Path) -> None:
+    """The conflict's tree has its objects from there: git could not reset it, and no other step gives up."""
+    conflict_in_b(project)
+    assert project.begin() == 1
+    shutil.rmtree(tmp_path / "cache")
+    assert project.again("--abort") == 0
+    assert project.begin() == 1
+    assert "<<<<<<<" in (project.root / "build/rebase/src/b").read_text()
+
+
 def test_a_call_without_a_step_settles_and_forgets_nothing(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
