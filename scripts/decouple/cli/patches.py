@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shlex
 import subprocess
@@ -165,23 +166,37 @@ def _run_header(arguments: argparse.Namespace) -> int:
         changed = draft.read_bytes().decode("utf-8", "surrogateescape")
     if code == OK and changed != text:
         edits.refuse_empty_header(name, changed)
-        _take_header(places, name, changed)
+        _take_header(places, name, text, changed)
     return code
 
 
-def _take_header(places: SeriesPlaces, name: str, text: str) -> None:
-    """Make ``text`` the header; what a person wrote is kept in a file until it is one."""
-    kept = places.tree.parent / f"{Path(name).stem}.header"
+def _take_header(places: SeriesPlaces, name: str, before: str, text: str) -> None:
+    """Make ``text`` the header that was ``before``; what a person wrote is kept in a file until it is one.
+
+    Raises DecoupleError where the header is another one meanwhile: the stack was not locked while the editor was open.
+    """
+    kept = _find_free_name(places.tree.parent / f"{Path(name).stem}.header")
     kept.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(kept, text.encode("utf-8", "surrogateescape"))
     try:
         with open_stack_at(places) as stack:
+            if stack.read_patch(name).header_text != before:
+                raise DecoupleError(
+                    f"{name}: its header changed while the editor was open",
+                    next_step=f"put into the new text what `decouple header {places.release} {name}` shows",
+                )
             edits.set_header(stack, name, text)
     except DecoupleError as error:
         again = f"`decouple header {places.release} {name} -r < {shlex.quote(str(kept))}`"
         step = "; ".join(filter(None, [error.next_step, f"the new text is kept: {again} takes it"]))
         raise DecoupleError(error.what, next_step=step, code=error.code) from error
     kept.unlink()
+
+
+def _find_free_name(path: Path) -> Path:
+    """Return ``path``, or with a number behind it where there is one: another text that was kept."""
+    names = itertools.chain([path], (path.with_name(f"{path.name}.{number}") for number in itertools.count(1)))
+    return next(name for name in names if not os.path.lexists(name))
 
 
 def _open_editor(files: list[Path]) -> int:

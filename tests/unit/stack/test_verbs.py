@@ -343,9 +343,26 @@ def test_a_header_that_is_refused_is_kept(
     assert f"decouple header 2.6 2.6/0003-split.patch -r < {kept}" in said and "indent them" in said
     assert "\n@@ -1 +1 @@\n" in kept.read_text()
     assert main(["header", "2.6", "0003"]) == 0 and capsys.readouterr().out == before
+    first = kept.read_text()
+    edit_by(world, monkeypatch, "printf 'Another text.\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n' >> \"$1\"")
+    assert main(["header", "2.6", "-e", "0003"]) == 1
+    assert f" -r < {kept}.1` takes it" in capsys.readouterr().err
     edit_by(world, monkeypatch, "echo 'It goes in.' >> \"$1\"")
     assert main(["header", "2.6", "-e", "0003"]) == 0
-    assert not kept.exists(), "what the patch has is in no other file"
+    assert kept.read_text() == first, "a text that is promised to be kept"
+    assert sorted(kept.parent.glob("*.header*")) == [kept, kept.with_name(f"{kept.name}.1")]
+
+
+def test_a_header_that_changed_while_the_editor_was_open_is_not_taken_back(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The stack is not locked then: `git pull`, `refresh` and another `header` may write the patch."""
+    path = world.project / "patches/2.6/0003-split.patch"
+    edit_by(world, monkeypatch, f"sed -i 's/^Subject: .*/Subject: theirs/' '{path}'; echo 'Ours.' >> \"$1\"")
+    assert main(["header", "2.6", "-e", "0003"]) == 1
+    said, kept = capsys.readouterr().err, world.project / "build/2.6/0003-split.header"
+    assert "changed while the editor was open" in said and f"-r < {kept}" in said
+    assert "Subject: theirs\n" in path.read_text() and "Ours." in kept.read_text()
 
 
 def test_a_file_whose_name_is_none_for_a_patch_is_imported_under_another(
