@@ -328,7 +328,7 @@ class Stack:
         raise DecoupleError(
             f"{what} not in patches/ yet",
             next_step=f"`decouple refresh {self.places.release}` writes it there; "
-            f"`{format_git(self.repository.root, 'reset', '--hard', self.state.head[:12])}` drops it",
+            f"`{format_git(self.repository.root, 'reset', '--keep', self.state.head[:12])}` drops it",
         )
 
     def _check_order(self) -> None:

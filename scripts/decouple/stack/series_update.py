@@ -232,7 +232,7 @@ def _make_overlay_error(stack: Stack, commit: str, parent: str, *, on_top: bool)
     laid, state = _list_overlay_paths(stack), stack.state
     edited = [change.path for change in compare_trees(stack.repository, parent, commit) if change.path not in laid]
     root = stack.repository.root
-    drop = f"`{format_git(root, 'reset', '--hard', state.head[:12])}` drops"
+    drop = f"`{format_git(root, 'reset', '--keep', state.head[:12])}` drops"
     if not edited:
         return DecoupleError(
             f"the overlay commit {commit[:12]} was edited",
@@ -295,7 +295,7 @@ def _refuse_drops(stack: Stack, items: Sequence[DraftPatch], drop: bool) -> None
     lost = [record.name for record in stack.state.applied if record.name not in kept]
     if lost and not drop:
         head = stack.state.head
-        back = f"; `{format_git(stack.repository.root, 'reset', '--hard', head[:12])}` brings it back" if head else ""
+        back = f"; `{format_git(stack.repository.root, 'reset', '--keep', head[:12])}` brings it back" if head else ""
         raise DecoupleError(
             f"the commit of {lost[0]}{f' and {len(lost) - 1} more' if len(lost) > 1 else ''} is gone from the tree",
             next_step=f"--drop takes the patch out of the series for good{back}",

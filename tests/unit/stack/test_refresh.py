@@ -271,7 +271,7 @@ def test_an_edit_amended_into_the_overlay_commit_gets_into_a_patch_as_it_is_told
     with Stack.open(world.places) as stack, pytest.raises(DecoupleError, match=r"README\.md and 1 more") as refused:
         edits.refresh_patches(stack)
     steps = re.findall(r"`git ([^`]*)`", refused.value.next_step or "")
-    assert [step.split()[2:4] for step in steps] == [["reset", "--soft"], ["reset", "--hard"]]
+    assert [step.split()[2:4] for step in steps] == [["reset", "--soft"], ["reset", "--keep"]]
     git(world.project, *steps[0].split())
     with Stack.open(world.places) as stack:
         assert edits.refresh_patches(stack).taken == ("README.md", "torch/new.py")
@@ -293,8 +293,25 @@ def test_an_edit_of_the_overlay_commit_below_other_commits_names_the_way_back(wo
     with Stack.open(world.places) as stack, pytest.raises(DecoupleError, match=r"README\.md") as refused:
         edits.refresh_patches(stack)
     steps = re.findall(r"`git ([^`]*)`", refused.value.next_step or "")
-    assert steps[-1] == f"-C {world.source} reset --hard {head[:12]}"
+    assert steps[-1] == f"-C {world.source} reset --keep {head[:12]}"
     assert not any("--soft" in step for step in steps), "it would take the other commit along"
+
+
+def test_a_commit_is_dropped_as_it_is_told_and_an_edit_beside_it_stays(world: World) -> None:
+    """`reset --hard` took along what nobody had committed."""
+    with Stack.open(world.places) as stack:
+        stack.push(2)
+        head = stack.state.head
+    (world.source / "README.md").write_text("committed\n")
+    git(world.source, "commit", "-qam", "README: ours")
+    (world.source / "setup.py").write_text("edited\n")
+    with Stack.open(world.places) as stack, pytest.raises(DecoupleError, match="not in patches/ yet") as caught:
+        stack.push(None)
+    (drop,) = re.findall(r"`git ([^`]*)` drops", caught.value.next_step or "")
+    git(world.source, *drop.split())
+    assert git(world.source, "rev-parse", "HEAD") == head
+    assert (world.source / "README.md").read_text() == "A framework.\n"
+    assert (world.source / "setup.py").read_text() == "edited\n"
 
 
 def test_binary_files_have_no_place_in_a_patch(world: World) -> None:
