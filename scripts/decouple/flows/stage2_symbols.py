@@ -67,7 +67,8 @@ def _read_wheel_symbols(request: SymbolsRequest, listener: Listener) -> LibraryS
     named = find_wheel(load_release(request.project, request.release))
     if named is None:
         raise DecoupleError(
-            f"{request.release}: its manifest names no wheel", next_step=f"decouple manifest fill {request.release}"
+            f"{request.release}: its manifest names no wheel",
+            next_step=f"decouple manifest fill {request.release} --write",
         )
     wheel = RemoteZip(named, Downloader(find_cache(), progress=listener.progress))
     return official_symbols.read_wheel_symbols(wheel, core=request.core is None)

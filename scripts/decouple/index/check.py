@@ -319,7 +319,10 @@ def _open_local_copy(index: Index, package: Offer) -> Iterator[tuple[Path, str]]
     local = parse_local_path(package.url)
     if local is not None:
         if not local.is_file():
-            raise DecoupleError(f"{local}: the link leads nowhere", next_step="decouple index build puts it there")
+            raise DecoupleError(
+                f"{local}: the link leads nowhere",
+                next_step=f"`decouple index build FOLDER --site SITE` puts it there from a FOLDER with {local.name}",
+            )
         yield local, compute_sha256(local)
         return
     with tempfile.TemporaryDirectory() as folder:

@@ -107,7 +107,7 @@ def _refuse_other_variant(said: bytes, label: str, manifest: WheelManifest, wher
         raise DecoupleError(
             f"{where}: {variants.MEMBER} says {json.dumps(found)[:200]}, by its build manifest it is for "
             f"{json.dumps(stands_for)}",
-            next_step="make it again: decouple repack variants",
+            next_step="make it again: decouple repack variants WHEEL",
         )
 
 

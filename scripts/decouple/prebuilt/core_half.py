@@ -145,5 +145,6 @@ def _refuse_hidden_bindings(theirs: Path, ours: Path) -> None:
     if hidden:
         raise DecoupleError(
             f"{theirs}: does not export {', '.join(hidden)}: its CUDA bindings cannot be kept out of torch._C",
-            next_step="compare with a core that was built without CUDA: decouple build --stage 1, then --core built",
+            next_step="compare with a core that was built without CUDA: decouple build RELEASE --stage 1, "
+            "then --core built",
         )

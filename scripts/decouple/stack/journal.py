@@ -173,7 +173,7 @@ class Journal:
 
         The commits, and with them a person's work, are git's and still there.
         """
-        return f"move {self.repository.root} away and run `decouple apply`; its commits are in git's hands"
+        return f"move {self.repository.root} away and run `decouple apply RELEASE`; its commits are in git's hands"
 
     @contextlib.contextmanager
     def note_index_lock(self) -> Iterator[None]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,6 +87,33 @@ def test_what_a_part_of_a_command_says_to_do_next_that_part_can_do(typed: list[s
         if kind == "next_step":
             said = advice.select_fitting(one, typed, lambda _: parser)
             assert said and advice.find_bare_options(said) <= has | {"--help"}, where
+
+
+#: A command in a message that is to be typed as it stands: without backticks, or there with a word behind its name.
+TYPED = re.compile(r"(?:^|[:,] )decouple ([^`,;]+)|`decouple ([a-z-]+(?: [a-z-]+)? [^a-z`-][^`]*)`")
+
+
+def test_a_command_in_a_message_has_all_that_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of Debian's package it was told to type `decouple manifest fill`, which asks for a release."""
+    commands = {
+        (where, one[1] or one[2])
+        for where, kind, said in MESSAGES
+        if kind == "next_step"
+        for one in TYPED.finditer(said)
+    }
+    assert len(commands) > 50
+    for where, command in commands:
+        words = command.replace("RELEASE", "2.6").split()
+        with contextlib.suppress(SystemExit):  # an X may be no value of its option
+            build_parser(words).parse_args(words)
+        assert "arguments are required" not in capsys.readouterr().err, (where, command)
+
+
+def test_facts_that_are_to_be_mended_are_written() -> None:
+    """Without --write `manifest fill` prints a diff, and the next run says the same again."""
+    fills = {(where, said) for where, _, said in MESSAGES if re.search("(?<!`)decouple manifest fill", said)}
+    assert len(fills) > 4
+    assert {row for row in fills if " --write" not in row[1] and "reads it off PyPI" not in row[1]} == set()
 
 
 def test_a_command_keeps_its_options_behind_a_path_with_odd_characters() -> None:

@@ -170,7 +170,7 @@ def check_agreement(control: Path, source: DebianSource) -> tuple[RemoteFile, Re
         raise DecoupleError(
             f"{control}: this is {fields.get('source')} {fields.get('version')}, the manifest says "
             f"pytorch {source.version}",
-            next_step="correct the manifest with: decouple manifest fill",
+            next_step="correct the manifest with: decouple manifest fill RELEASE --write",
         )
     listed = dsc.parse_source_files(fields, str(control))
     result = []
@@ -178,13 +178,15 @@ def check_agreement(control: Path, source: DebianSource) -> tuple[RemoteFile, Re
         entry = listed.get(file.name)
         if entry is None:
             raise DecoupleError(
-                f"{control}: does not list {file.name}", next_step="correct the manifest with: decouple manifest fill"
+                f"{control}: does not list {file.name}",
+                next_step="correct the manifest with: decouple manifest fill RELEASE --write",
             )
         for what, ours, theirs in (("size", file.size, entry.size), ("sha256", file.sha256, entry.sha256)):
             if ours is not None and ours != theirs:
                 raise DecoupleError(
                     f"{control}: {file.name}: {what} {theirs}, but the manifest says {ours}",
-                    next_step="one of the two was tampered with or is out of date: decouple manifest fill",
+                    next_step="one of the two was tampered with or is out of date: "
+                    "`decouple manifest fill RELEASE` shows what is published, --write takes it",
                 )
         result.append(replace(file, size=entry.size, sha256=entry.sha256))
     return result[0], result[1]

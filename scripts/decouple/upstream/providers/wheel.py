@@ -129,7 +129,7 @@ def fetch_source(manifest: Manifest, source: WheelSource, context: FetchContext)
         if commit != manifest.commit:
             raise DecoupleError(
                 f"{source.wheel.name}: made from commit {commit}, the manifest says {manifest.commit}",
-                next_step=f"correct the manifest with: decouple manifest fill {manifest.release}",
+                next_step=f"correct the manifest with: decouple manifest fill {manifest.release} --write",
             )
         count = _write_members(remote, members, recorded, folder / "tree", context)
         file = VerifiedFile(

@@ -191,7 +191,9 @@ def read_dump(path: Path) -> KernelDump:
         about: dict[str, Any] = json.loads(lines[1])
         units = tuple(_parse_units(lines[2:]))
     except (OSError, lzma.LZMAError, ValueError, IndexError) as error:
-        raise DecoupleError(f"{path}: no dump of kernels: {error}", next_step="decouple kernels dump LIB…") from error
+        raise DecoupleError(
+            f"{path}: no dump of kernels: {error}", next_step="make it anew: decouple kernels dump LIB… -o FILE"
+        ) from error
     return KernelDump(about["label"], tuple(about["libraries"]), about["images"], units)
 
 
