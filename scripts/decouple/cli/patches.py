@@ -71,7 +71,7 @@ def _run_add(arguments: argparse.Namespace) -> int:
     with open_stack(arguments, most=10_000, least=1) as (stack, words):
         files = find_paths(stack, words)
         for path in files:
-            if not (stack.places.tree / path).exists():
+            if not os.path.lexists(stack.places.tree / path):
                 raise UsageError(f"{path} is not in the tree", next_step="make the file first, then add it")
         with stack.journal.note_index_lock():
             stack.repository.run("add", "--intent-to-add", "--force", "--", *files)

@@ -107,14 +107,23 @@ def find_patch(stack: Stack, words: list[str]) -> str:
 
 
 def find_paths(stack: Stack, words: list[str]) -> list[str]:
-    """Return tree paths of files named relative to the current folder or to the tree."""
+    """Return tree paths of files named relative to the current folder or to the tree.
+
+    A link is a file of the tree itself, wherever it leads.
+    """
     found = []
     root = stack.places.tree.resolve()
     for word in words:
         here = Path.cwd() / word
-        inside = here if here.resolve().is_relative_to(root) else stack.places.tree / word
+        ours = (_resolve_folder(path) for path in (here, stack.places.tree / word))
+        inside = next((path for path in ours if path.is_relative_to(root)), here)
         try:
-            found.append(str(inside.resolve().relative_to(root)))
+            found.append(str(inside.relative_to(root)))
         except ValueError:
             raise UsageError(f"{word} is outside {stack.places.tree}", next_step="name a file of the tree") from None
     return found
+
+
+def _resolve_folder(path: Path) -> Path:
+    """Return ``path`` with the links above it resolved, and it as it is."""
+    return path.resolve() if path.name in ("", "..") else path.parent.resolve() / path.name

@@ -332,6 +332,21 @@ def test_each_verb_of_the_stack_prints_what_it_did(
     assert "Subject: edited by hand\n" in (world.project / "patches/2.6/0003-split.patch").read_text()
 
 
+def test_a_link_is_added_as_it_is(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file that it leads to was, of which there was nothing to write."""
+    assert main(["push", "2.6", "-a"]) == 0
+    (world.source / "torch/alias.py").symlink_to("core.py")
+    (world.source / "torch/later.py").symlink_to("made-by-the-build.py")
+    assert main(["add", "2.6", "torch/alias.py", "torch/later.py"]) == 0
+    assert "torch/alias.py goes into" in capsys.readouterr().out
+    assert main(["refresh", "2.6"]) == 0
+    listed = git(world.source, "ls-files", "-s", "torch/alias.py", "torch/later.py")
+    assert [line.split()[0] for line in listed.splitlines()] == ["120000", "120000"]
+    assert "new file mode 120000" in (world.project / "patches/2.6/0003-split.patch").read_text()
+    assert main(["diff", "2.6", "torch/alias.py"]) == 0
+    assert "+core.py" in capsys.readouterr().out
+
+
 def test_a_header_that_is_refused_is_kept(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
