@@ -39,7 +39,10 @@ def find_cache_folder() -> Path:
         return Path(chosen).absolute()
     if Path(base).is_absolute():  # a relative one is to be ignored, says its specification: code is loaded from here
         return Path(base) / "simcuda"
-    home = Path("~").expanduser()
+    try:
+        home = Path.home()
+    except RuntimeError:  # no HOME, and a user whom the system has no entry for
+        home = Path()
     if not home.is_absolute():
         raise SimcudaError("no home folder for the cache", next_step="set SIMCUDA_CACHE to a folder")
     return home / ".cache" / "simcuda"

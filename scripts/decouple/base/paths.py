@@ -66,3 +66,11 @@ def find_home() -> Path:
     if not home.is_absolute():
         raise UsageError(f"no home folder: HOME is {os.environ.get('HOME')!r}", next_step="set DECOUPLE_CACHE")
     return home
+
+
+def expand_home(path: Path) -> Path:
+    """Replace a leading ``~`` or ``~USER``. Raises UsageError where nothing says that home."""
+    try:
+        return path.expanduser()
+    except RuntimeError:  # a shell, too, leaves a user whom it does not know as he is
+        raise UsageError(f"{path}: {path.parts[0]} names no home folder", next_step="name an absolute path") from None

@@ -21,6 +21,7 @@ from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import compute_sha256, hold_lock, make_work_folder, remove_folder
 from decouple.base.path_names import RelativePath
+from decouple.base.paths import expand_home
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import NOT_KNOWN, RemoteFile
 from decouple.upstream import tree_record
@@ -160,7 +161,7 @@ def open_folder(folder: Path) -> ThirdParty:
     Raises UsageError when it is none. The digest covers path, executable bit and content of every file, so that a
     changed one is another build.
     """
-    folder = folder.expanduser().resolve()
+    folder = expand_home(folder).resolve()
     names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []
     if not names:
         raise UsageError(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.git import is_repository
+from decouple.base.paths import expand_home
 
 LOCAL = "local:"
 
@@ -26,7 +27,7 @@ def normalize_word(word: str) -> str:
     ('debian', 'local:/src/pytorch', 'local:/src/pytorch@v2.7.0')
     """
     path = parse_local_path(word)
-    return word if path is None else f"{LOCAL}{path.expanduser().absolute()}"
+    return word if path is None else f"{LOCAL}{expand_home(path).absolute()}"
 
 
 def parse_local_path(word: str) -> Path | None:

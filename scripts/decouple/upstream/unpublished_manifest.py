@@ -14,6 +14,7 @@ from packaging.version import InvalidVersion, Version
 from decouple.base import git as runner
 from decouple.base.checkout import CANDIDATE
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.paths import expand_home
 from decouple.release.manifest import Manifest, ManifestSource, Toolchain, is_released
 from decouple.upstream import source_specifier
 from decouple.upstream.providers.git import GitSource, fetch_ref
@@ -44,7 +45,7 @@ def describe_local(name: str, path: Path, cache: Path) -> Manifest:
     A tree on disk, an archive, or the commit that ``REPOSITORY@REVISION`` names. Raises UsageError where there is no
     such thing, or no PyTorch in it; DecoupleError as `describe_tree` does.
     """
-    path, revision = source_specifier.split_revision(path.expanduser().resolve())
+    path, revision = source_specifier.split_revision(expand_home(path).resolve())
     if not path.exists():
         raise UsageError(
             f"{path}: no such file or folder", next_step="name a folder, an archive or REPOSITORY@REVISION"

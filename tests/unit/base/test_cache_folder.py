@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from decouple.base import seal
 from decouple.base.errors import UsageError
 from decouple.base.paths import find_cache, find_project
+from decouple.upstream import components, source_specifier
+from decouple.upstream.unpublished_manifest import describe_local
 from simcuda.build import find_cache_folder
 from simcuda.errors import SimcudaError
 
@@ -45,6 +48,32 @@ def test_a_tilde_that_no_shell_replaced_is_no_folder(named: str, monkeypatch: py
     with pytest.raises(UsageError, match=f"DECOUPLE_CACHE is '{named}'"):
         find_cache()
     with pytest.raises(SimcudaError, match=f"SIMCUDA_CACHE is '{named}'"):
+        find_cache_folder()
+
+
+def test_a_home_that_there_is_not_is_told() -> None:
+    """A shell leaves ~nosuch as it is. It was told as a fault of decouple's own."""
+    readers: tuple[Callable[[Path], object], ...] = (
+        lambda path: source_specifier.normalize_word(f"local:{path}"),
+        lambda path: describe_local("mine-2.6", path, path),
+        components.open_folder,
+    )
+    for read_path in readers:
+        with pytest.raises(UsageError, match="~nosuch names no home folder") as caught:
+            read_path(Path("~nosuch/pytorch"))
+        assert caught.value.next_step == "name an absolute path"
+
+
+def test_a_user_without_any_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs under a number that no entry is for."""
+
+    def find_none() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", find_none)
+    with pytest.raises(UsageError, match="no home folder"):
+        find_cache()
+    with pytest.raises(SimcudaError, match="no home folder"):
         find_cache_folder()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import compute_sha256
 from decouple.base.git import EXECUTABLE, SUBMODULE, SYMLINK, is_repository, read_git_text
+from decouple.base.paths import expand_home
 from decouple.release.manifest import Manifest
 from decouple.upstream import pristine, source_specifier
 from decouple.upstream.providers.context import FetchContext, check_version
@@ -22,7 +23,7 @@ def fetch_source(manifest: Manifest, path: Path, context: FetchContext) -> Unpac
 
     A commit is named as ``REPOSITORY@REVISION``. Raises DecoupleError, UsageError when there is none.
     """
-    path, revision = source_specifier.split_revision(path.expanduser().resolve())
+    path, revision = source_specifier.split_revision(expand_home(path).resolve())
     if revision is None and is_repository(path) and not (path / ".git").exists():
         revision = "HEAD"
     if revision is not None:
