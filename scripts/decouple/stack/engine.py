@@ -7,6 +7,7 @@ Every verb works out the commit the tree should stand on, with objects only, and
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -356,6 +357,11 @@ def create_tree(
     DecoupleError if something else is in the way.
     """
     target = places.tree
+    if target.is_symlink():  # no folder can be moved onto it
+        raise DecoupleError(
+            f"{target} is a link, and the tree is to be made in its place",
+            next_step=f"`rm {shlex.quote(str(target))}`; for trees on another disk make {target.parent.parent} a link",
+        )
     if target.exists() and any(target.iterdir()):
         raise DecoupleError(
             f"{target} exists and is no applied tree of ours", next_step="move it away, or remove it, and run again"

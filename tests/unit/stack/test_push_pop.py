@@ -21,6 +21,22 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(worktree, "FEW", request.param)
 
 
+@pytest.mark.parametrize("there", [True, False], ids=["empty", "dangling"])
+def test_a_link_in_the_place_of_the_tree_is_told_before_the_tree_is_made(tmp_path: Path, there: bool) -> None:
+    """Each run made the whole tree, and could not move it there: "Not a directory"."""
+    world = World(tmp_path)
+    world.source.parent.mkdir(parents=True)
+    world.source.symlink_to(tmp_path / "larger")
+    if there:
+        (tmp_path / "larger").mkdir()
+    with pytest.raises(DecoupleError, match="is a link") as caught:
+        world.create()
+    assert f"`rm {world.source}`" in str(caught.value.next_step)
+    assert list(world.source.parent.iterdir()) == [world.source]
+    world.source.unlink()
+    world.create()
+
+
 def test_push_all_gives_the_tree_that_plain_git_gives(world: World) -> None:
     with Stack.open(world.places) as stack:
         moved = stack.push(None, overlay=False)
