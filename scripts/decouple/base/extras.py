@@ -7,9 +7,9 @@ where they are used, so that a command without a use for them runs in the smalle
 from __future__ import annotations
 
 import importlib.util
+import shlex
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from decouple.base.errors import UsageError
 from decouple.base.paths import find_project
@@ -43,12 +43,11 @@ def find_extra(module: str | None) -> str | None:
 def explain_missing(module: str, extra: str) -> UsageError:
     """Return the error for a module of ``extra``, or inside it, that is missing."""
     try:
-        place: Path | str = find_project()
-    except UsageError:
-        place = "decouple"
+        command = shlex.join([sys.executable, "-m", "pip", "install", "-e", f"{find_project()}[{extra}]"])
+    except UsageError:  # installed from a wheel; no index has this project
+        command = f"install it anew from a checkout: pipx install --force 'CHECKOUT[{extra}]'"
     return UsageError(
-        f"{module.partition('.')[0]} is not installed: it comes with the extra {extra}",
-        next_step=f"{sys.executable} -m pip install -e '{place}[{extra}]'",
+        f"{module.partition('.')[0]} is not installed: it comes with the extra {extra}", next_step=command
     )
 
 

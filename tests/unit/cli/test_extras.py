@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -14,7 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from decouple.base.extras import EXTRAS
+from decouple.base.extras import EXTRAS, explain_missing
 from decouple.base.paths import find_project
 from decouple.cli import menu
 
@@ -88,6 +89,24 @@ def test_a_missing_extra_is_one_line_with_pips_command(words: list[str], extra: 
     assert done.returncode == 2 and not list(tmp_path.iterdir())
     assert re.fullmatch(rf"decouple: \w+ is not installed: it comes with the extra {extra}", told)
     assert next_step.endswith(f"-m pip install -e '{find_project()}[{extra}]'")
+
+
+def test_pips_command_can_be_typed_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python of nox is below the checkout, whose path may have a blank; an apostrophe ended the quotation."""
+    checkout = tmp_path / "Ada's checkout"
+    for name in ("series", "patches"):
+        (checkout / name).mkdir(parents=True)
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(checkout))
+    monkeypatch.setattr(sys, "executable", f"{checkout}/.nox/lint/bin/python")
+    words = shlex.split(explain_missing("elftools.elf", "verify").next_step or "")
+    assert words == [sys.executable, "-m", "pip", "install", "-e", f"{checkout}[verify]"]
+
+
+def test_without_a_checkout_it_is_installed_from_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`pip install -e decouple[verify]` is refused, and another project may have the name on PyPI."""
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path))
+    said = explain_missing("elftools", "verify").next_step
+    assert said == "install it anew from a checkout: pipx install --force 'CHECKOUT[verify]'"
 
 
 def test_a_series_is_linted_without_an_extra(tmp_path: Path) -> None:
