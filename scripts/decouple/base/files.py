@@ -103,6 +103,8 @@ def has_no_room(*places: Path) -> bool:
             info = os.statvfs(nearest)
         except OSError:
             continue
+        if info.f_flag & os.ST_RDONLY:  # an image, such as squashfs, has no free block, and nothing is written there
+            continue
         free = info.f_bfree if os.geteuid() == 0 else info.f_bavail  # root may have the reserve
         inodes = info.f_ffree if os.geteuid() == 0 else info.f_favail
         if free * info.f_frsize < _LEAST_ROOM or (info.f_files and not inodes):

@@ -39,6 +39,19 @@ def test_no_bytes_and_no_inodes_are_no_room(small_disk: Path, tmp_path: Path) ->
         subprocess.run(["umount", str(tmp_path / "inodes")], check=True)
 
 
+def test_a_file_system_that_is_read_alone_is_not_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An image has no free block: a wrong revision of a repository there was told as a full disk."""
+    flags = [0]
+
+    def answer(_: Path) -> os.statvfs_result:
+        return os.statvfs_result((4096, 4096, 1000, 0, 0, 100, 0, 0, flags[0], 255))
+
+    monkeypatch.setattr(os, "statvfs", answer)
+    assert has_no_room(tmp_path)
+    flags[0] = os.ST_RDONLY
+    assert not has_no_room(tmp_path)
+
+
 def program(folder: Path, text: str) -> str:
     """A folder for PATH whose git is this script; the variables of `ask` do not change PATH."""
     folder.mkdir()
