@@ -77,7 +77,10 @@ def run_logged(
                 env=make_english_variables(),
             )
         except OSError as error:
-            raise DecoupleError(f"{what}: {argv[0]}: {error.strerror}", next_step=f"install {argv[0]}") from error
+            name = error.filename or argv[0]  # the folder where that is gone
+            lacking = isinstance(error, FileNotFoundError) and name == argv[0]
+            step = f"install {name}" if lacking else None
+            raise DecoupleError(f"{what}: {name}: {error.strerror}", next_step=step) from error
         with _forward_signals(process):
             assert process.stdout is not None
             for line in process.stdout:

@@ -31,6 +31,19 @@ def test_time_is_over_for_a_command_and_for_what_it_started(tmp_path: Path) -> N
     assert_sleepers_end(marker)
 
 
+def test_a_program_is_to_be_installed_only_where_it_is_not_there(tmp_path: Path) -> None:
+    def fail(program: str, folder: Path) -> str:
+        with pytest.raises(DecoupleError) as caught:
+            run_logged([program], log=tmp_path / "log", what="work", cwd=folder)
+        return str(caught.value)
+
+    gone, locked = tmp_path / "gone", tmp_path / "locked"
+    locked.touch(0o644)
+    assert fail("no-such-tool", tmp_path) == "work: no-such-tool: No such file or directory (install no-such-tool)"
+    assert fail("true", gone) == f"work: {gone}: No such file or directory"
+    assert fail(str(locked), tmp_path) == f"work: {locked}: Permission denied"
+
+
 def test_what_is_done_in_time_is_left_alone(tmp_path: Path) -> None:
     with limit_time(1, "smoke", "again"):
         run_logged(["true"], log=tmp_path / "log", what="nothing")
