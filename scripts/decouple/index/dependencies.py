@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import json
+import os
 import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -149,7 +150,8 @@ def resolve_requirements(
             command += [word for name in (abi, "abi3", "none") for word in ("--abi", name)]
             command += [word for name in platform_tags() for word in ("--platform", name)]
             command += ["--target", nowhere]  # an older pip asks for it even though nothing is installed
-        done = program_output.run_program([*command, *options, *requirements])
+        variables = {**os.environ, "PIP_USER": "0"}  # pip refuses --target where its configuration says `user`
+        done = program_output.run_program([*command, *options, *requirements], variables)
     if done.returncode:
         words = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")] or [f"exit {done.returncode}"]
         raise DecoupleError(

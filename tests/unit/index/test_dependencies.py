@@ -42,6 +42,17 @@ def test_markers_are_settled_for_the_python_of_the_wheel() -> None:
     assert dependencies.collect_requirements(metadata, (), "3.11") == ["old"]
 
 
+def test_pip_may_be_configured_to_install_for_the_user(
+    elsewhere: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pip takes no --target then; that was told as an index without the files."""
+    (tmp_path / "pip.conf").write_text("[install]\nuser = true\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    options = [option for option in elsewhere if option != "--isolated"]
+    found = dependencies.resolve_requirements(["sympy==1.13.1"], "3.13", options)
+    assert len(found) == 2
+
+
 def test_files_are_those_for_the_python_of_the_wheel(tmp_path: Path) -> None:
     """The publisher's own Python is another one than the wheels'."""
     for tag in ("cp310-cp310-linux_x86_64", "cp39-cp39-linux_x86_64"):
