@@ -86,12 +86,13 @@ def scan_tree(
     progress.start("census", float(len(paths)), "files")
     raws: list[RawFinding] = []
     worker = _ChunkScanner(context, taxonomy)
-    if jobs <= 1 or len(chunks) <= 1:
+    pool = _open_pool(jobs, worker) if jobs > 1 and len(chunks) > 1 else None
+    if pool is None:
         for chunk in chunks:
             raws += worker(chunk)
             progress.advance(len(chunk))
     else:
-        with ProcessPoolExecutor(jobs, initializer=_initialize_worker, initargs=(worker,)) as pool:
+        with pool:
             for chunk, chunk_findings in zip(chunks, pool.map(_scan_chunk, chunks), strict=True):
                 raws += chunk_findings
                 progress.advance(len(chunk))
@@ -100,6 +101,17 @@ def scan_tree(
     findings = _judge_findings(raws, context, taxonomy)
     progress.finish(f"{len(findings)} findings in {len(paths)} files")
     return Census(str(context.tree), findings, len(paths), taxonomy.vendor, taxonomy.title)
+
+
+def _open_pool(jobs: int, worker: _ChunkScanner) -> ProcessPoolExecutor | None:
+    """Open a pool of processes, or return None where there can be none.
+
+    Its locks are files in /dev/shm, which a chroot may lack and a container may have read-only.
+    """
+    try:
+        return ProcessPoolExecutor(jobs, initializer=_initialize_worker, initargs=(worker,))
+    except OSError:
+        return None
 
 
 def _view_for_vendor(context: ScannedTree, taxonomy: Taxonomy, paths: Sequence[str]) -> ScannedTree:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
+from decouple.census import scan
 from decouple.census import taxonomy as taxonomies
 from decouple.census.context import make_context
 from decouple.census.finding import Census, Finding
@@ -145,6 +148,19 @@ def test_two_processes_find_what_one_finds(census: Census, tmp_path: Path) -> No
     for number in range(300):  # more than one task's worth of files
         (tree / f"torch/filler_{number}.py").write_text("")
     assert take(tree, jobs=2).findings == census.findings
+
+
+def test_one_process_finds_it_where_no_lock_can_be_shared(
+    census: Census, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chroot may have no /dev/shm: `census` ended with "No such file or directory", and `apply` with it."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    monkeypatch.setattr(scan, "ProcessPoolExecutor", refuse)
+    monkeypatch.setattr(scan, "CHUNK", 2)
+    assert take(planted.tree(tmp_path / "again"), jobs=2).findings == census.findings
 
 
 def test_rocms_couplings_are_counted_as_cudas_are(census: Census) -> None:
