@@ -170,6 +170,12 @@ def clear_folder(path: Path) -> None:
     remove_folder(path, ignore_errors=True)
 
 
+def find_free_name(path: Path) -> Path:
+    """Return ``path``, with a number behind it where it is taken: what was kept there is not overwritten."""
+    names = itertools.chain([path], (path.with_name(f"{path.name}.{number}") for number in itertools.count(1)))
+    return next(name for name in names if not os.path.lexists(name))
+
+
 def compute_sha256(path: Path) -> str:
     """Compute a file's SHA-256, as 64 hex digits."""
     with path.open("rb") as source:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 import shlex
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from decouple.base.checkout import SeriesPlaces
 from decouple.base.errors import OK, DecoupleError, UsageError
-from decouple.base.files import write_atomically
+from decouple.base.files import find_free_name, write_atomically
 from decouple.cli.stack_words import find_patch, find_paths, open_stack, open_stack_at, parse_words
 from decouple.cli.verbs import add_verb
 from decouple.stack import edits
@@ -175,7 +174,7 @@ def _take_header(places: SeriesPlaces, name: str, before: str, text: str) -> Non
 
     Raises DecoupleError where the header is another one meanwhile: the stack was not locked while the editor was open.
     """
-    kept = _find_free_name(places.tree.parent / f"{Path(name).stem}.header")
+    kept = find_free_name(places.tree.parent / f"{Path(name).stem}.header")
     kept.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(kept, text.encode("utf-8", "surrogateescape"))
     try:
@@ -191,12 +190,6 @@ def _take_header(places: SeriesPlaces, name: str, before: str, text: str) -> Non
         step = "; ".join(filter(None, [error.next_step, f"the new text is kept: {again} takes it"]))
         raise DecoupleError(error.what, next_step=step, code=error.code) from error
     kept.unlink()
-
-
-def _find_free_name(path: Path) -> Path:
-    """Return ``path``, or with a number behind it where there is one: another text that was kept."""
-    names = itertools.chain([path], (path.with_name(f"{path.name}.{number}") for number in itertools.count(1)))
-    return next(name for name in names if not os.path.lexists(name))
 
 
 def _open_editor(files: list[Path]) -> int:

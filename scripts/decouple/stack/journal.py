@@ -219,7 +219,7 @@ class Journal:
             )
         self._stage_files(plan, head)
         try:
-            changes = self._perform(self._read_record(), resumed=False)
+            changes, _ = self._perform(self._read_record(), resumed=False)
         except worktree.EditedError:
             self._remove_journal()
             raise
@@ -296,13 +296,11 @@ class Journal:
             self._remove_journal()
             return [f"an earlier `{verb}` was cut off before it changed anything: dropped"]
         try:
-            rescued = self._perform(record, resumed=True)
+            _, rescued = self._perform(record, resumed=True)
         except (OSError, DecoupleError) as error:
             raise self._make_interruption_error(verb, error) from error
         words = [f"an earlier `{verb}` was cut off: finished it"]
-        words += [
-            f"{change.path} had other content than either state: saved in {self._rescue_folder}" for change in rescued
-        ]
+        words += [f"{path} had other content than either state: saved in {copy}" for path, copy in rescued.items()]
         return words
 
     @property
@@ -328,16 +326,17 @@ class Journal:
         record = _JournalRecord(plan.verb, plan.worktree or head, new, head, tuple(files), bool(plan.index), text)
         write_atomically(self._path, json.dumps(to_builtins(record)))
 
-    def _perform(self, record: _JournalRecord, *, resumed: bool) -> list[Change]:
+    def _perform(self, record: _JournalRecord, *, resumed: bool) -> tuple[list[Change], dict[str, Path]]:
+        """Do what is recorded; return the changes of the tree, and the copies of edits that were in the way."""
         repository = self.repository
+        rescued: dict[str, Path] = {}
         staged_index = self._staged / "index"
         if record.index and staged_index.exists():
             mark_step("put the index in place")
             staged_index.replace(repository.git_dir / "index")
         if resumed:
             changes = compare_trees(repository, record.old, record.new)
-            rescued = set(worktree.finish_move(repository, changes, self._rescue_folder, self._path.stat().st_mtime))
-            changes = [change for change in changes if change.path in rescued]
+            rescued = worktree.finish_move(repository, changes, self._rescue_folder, self._path.stat().st_mtime)
         else:
             changes = worktree.move_worktree(repository, record.old, record.new)
         for item in record.files:
@@ -357,7 +356,7 @@ class Journal:
             repository.run("update-ref", "-m", f"decouple: {record.verb}", "HEAD", record.new)
         write_atomically(self._own / "state.json", record.state)
         self._remove_journal()
-        return changes
+        return changes, rescued
 
     def _has_changed_nothing(self) -> bool:
         """Return whether the journal's transaction did nothing yet and can be dropped."""

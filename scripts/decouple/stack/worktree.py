@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import remove_folder, write_atomically
+from decouple.base.files import find_free_name, remove_folder, write_atomically
 from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, Repository, format_git
 from decouple.base.steps import mark_step
 from decouple.stack.trees import Change, TreeEntry, compare_trees, hash_blob, list_parents, read_blobs, read_index
@@ -221,14 +221,15 @@ def has_begun(repository: Repository, changes: Iterable[Change]) -> bool:
     return False
 
 
-def finish_move(repository: Repository, changes: Sequence[Change], rescue: Path, since: float) -> list[str]:
+def finish_move(repository: Repository, changes: Sequence[Change], rescue: Path, since: float) -> dict[str, Path]:
     """Finish a move that was cut off.
 
     Every path of ``changes`` gets its new state, whatever it holds now. A file with content that is neither old, new
     nor torn was edited after the cut; it is copied below ``rescue`` first; ``since`` is when the move began
-    (`forget_stale_lock`). Returns the paths that were copied there. Raises OSError (a full disk): call it again then.
+    (`forget_stale_lock`). Returns the paths that were copied there, with the copy of each. Raises OSError (a full
+    disk): call it again then.
     """
-    rescued: list[str] = []
+    rescued: dict[str, Path] = {}
     ours = [change for change in changes if not _is_submodule(change)]
     contents = read_blobs(repository, {change.new.id for change in ours if change.new})
     for change in ours:
@@ -238,11 +239,11 @@ def finish_move(repository: Repository, changes: Sequence[Change], rescue: Path,
         wanted = contents[change.new.id] if change.new else None
         torn = wanted is not None and wanted.startswith(data)
         if entry not in (change.old, None) and not torn:
-            copy = rescue / change.path
+            copy = find_free_name(rescue / change.path)
             copy.parent.mkdir(parents=True, exist_ok=True)
             mark_step(f"save {change.path}")
             copy.write_bytes(data)
-            rescued.append(change.path)
+            rescued[change.path] = copy
         mark_step(f"settle {change.path}")
         _write_path(repository, change, wanted)
     forget_stale_lock(repository, "index.lock", since)
