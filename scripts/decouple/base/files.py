@@ -171,7 +171,10 @@ def clear_folder(path: Path) -> None:
 
 
 def find_free_name(path: Path) -> Path:
-    """Return ``path``, with a number behind it where it is taken: what was kept there is not overwritten."""
+    """Return ``path``, with a number behind it where it is taken.
+
+    So what was kept there is not overwritten.
+    """
     names = itertools.chain([path], (path.with_name(f"{path.name}.{number}") for number in itertools.count(1)))
     return next(name for name in names if not os.path.lexists(name))
 

@@ -69,7 +69,10 @@ def find_home() -> Path:
 
 
 def expand_home(path: Path) -> Path:
-    """Replace a leading ``~`` or ``~USER``. Raises UsageError where nothing says that home."""
+    """Replace a leading ``~`` or ``~USER``.
+
+    Raises UsageError where nothing says that home.
+    """
     try:
         return path.expanduser()
     except RuntimeError:  # a shell, too, leaves a user whom it does not know as he is

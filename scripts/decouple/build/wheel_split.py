@@ -55,12 +55,12 @@ def split_wheel(wheel: Path, folder: Path) -> SplitWheels:
     Raises UsageError when it is no whole wheel of such a project, when it lies in ``folder`` itself, or when the
     libraries differ from those in ``folder``; DecoupleError when it is no wheel of decouple.
     """
+    manifest = wheel_finishing.read_manifest(wheel)
     if (folder / wheel.name).exists() and (folder / wheel.name).samefile(wheel):
         raise UsageError(
             f"{wheel}: its bindings half has the same name and would replace it",
             next_step="name another folder with --out",
         )
-    manifest = wheel_finishing.read_manifest(wheel)
     project = canonicalize_name(manifest.project)
     if project not in BACKENDS:
         raise UsageError(

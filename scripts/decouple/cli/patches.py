@@ -170,9 +170,10 @@ def _run_header(arguments: argparse.Namespace) -> int:
 
 
 def _take_header(places: SeriesPlaces, name: str, before: str, text: str) -> None:
-    """Make ``text`` the header that was ``before``; what a person wrote is kept in a file until it is one.
+    """Make ``text`` the header that was ``before``.
 
-    Raises DecoupleError where the header is another one meanwhile: the stack was not locked while the editor was open.
+    What a person wrote is kept in a file until it is one. Raises DecoupleError where the header is another one by now:
+    the stack was not locked while the editor was open.
     """
     kept = find_free_name(places.tree.parent / f"{Path(name).stem}.header")
     kept.parent.mkdir(parents=True, exist_ok=True)

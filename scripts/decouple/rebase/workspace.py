@@ -34,12 +34,18 @@ def open_workspace(folder: Path, borrowed: Iterable[Path]) -> Repository:
 
 
 def has_lost_objects(repository: Repository) -> bool:
-    """Return whether a folder that the repository borrows from is gone, as when the cache was deleted."""
+    """Return whether a folder that the repository borrows from is gone.
+
+    So it is when the cache was deleted.
+    """
     return _lacks_folder(repository.git_dir / "objects")
 
 
 def _lacks_folder(objects: Path) -> bool:
-    """Return whether a folder is gone that ``objects`` or one that it borrows from names."""
+    """Return whether a folder that ``objects`` borrows from is gone.
+
+    Or one that such a folder borrows from.
+    """
     borrowed = map(Path, _read_alternates(objects))
     return any(not folder.is_dir() or _lacks_folder(folder) for folder in borrowed)
 

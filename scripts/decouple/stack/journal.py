@@ -327,7 +327,10 @@ class Journal:
         write_atomically(self._path, json.dumps(to_builtins(record)))
 
     def _perform(self, record: _JournalRecord, *, resumed: bool) -> tuple[list[Change], dict[str, Path]]:
-        """Do what is recorded; return the changes of the tree, and the copies of edits that were in the way."""
+        """Do what is recorded.
+
+        Returns the changes of the tree, and the copies of edits that were in the way.
+        """
         repository = self.repository
         rescued: dict[str, Path] = {}
         staged_index = self._staged / "index"

@@ -195,7 +195,10 @@ def make_series_update(stack: Stack, items: Sequence[DraftPatch], *, drop: bool 
 
 
 def _advise_merge(stack: Stack, name: str) -> str:
-    """Name the commands that bring both edits of a patch together, that of its file and that of the tree."""
+    """Name the commands that bring both edits of a patch together.
+
+    One is that of its file, the other that of the tree.
+    """
     places, root = stack.places, stack.repository.root
     if stack.repository.read_head() == stack.state.head:
         steps = (
