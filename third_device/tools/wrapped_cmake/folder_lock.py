@@ -1,4 +1,4 @@
-"""One run at a time in a build directory: CMake and ninja hold no lock of their own."""
+"""Let one run at a time work in a build directory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def hold_folder(folder: Path) -> Iterator[None]:
-    """Hold an advisory lock (``flock``) on ``folder``; where another run has it, say so and wait.
+    """Hold an advisory lock (``flock``) on ``folder``.
 
-    It goes with the process. A file system without locks on folders, as some of a network are, is used without.
+    CMake and ninja hold none of their own. Where another run has it, this one says so and waits. It goes with the
+    process. A file system without locks on folders, as some of a network are, is used without.
     Raises OSError where the folder is not there.
     """
     import fcntl
