@@ -65,7 +65,7 @@ def lint_series(
         if release not in releases:
             raise UsageError(f"no series file series/{release}", next_step=f"known: {', '.join(releases) or 'none'}")
     if not releases:
-        raise UsageError(f"{Checkout(project).series}: no series", next_step="run it in a checkout that has one")
+        raise UsageError(f"{project / 'series'}: no series", next_step="run it in a checkout that has one")
     faults: set[Fault] = set()
     used: set[str] = set()
     read: dict[tuple[str, int], tuple[Patch, list[Fault]]] = {}

@@ -72,6 +72,12 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path)
 
 
+def test_a_folder_without_series_is_no_series_without_faults(tmp_path: Path) -> None:
+    (tmp_path / "series").mkdir()
+    with pytest.raises(UsageError, match="series: no series"):
+        lint_series(tmp_path)
+
+
 def test_a_good_series_has_no_faults(checkout: Checkout) -> None:
     rename = "diff --git a/old.cu b/third_device/old.cu\nsimilarity index 100%\n"
     rename += "rename from old.cu\nrename to third_device/old.cu\n"
