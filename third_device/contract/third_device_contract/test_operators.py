@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import types
@@ -146,6 +147,35 @@ def test_fallback_results_are_on_the_device(name: str) -> None:
         assert made.device == there.device and made.shape == (3,)
     many = torch.quantize_per_tensor([there.float()], torch.tensor([0.5]), torch.tensor([1]), torch.quint8)
     assert many[0].device == there.device
+
+
+@pytest.mark.contract_item(34)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_statistics_of_batches_are_updated(name: str, dtype: torch.dtype) -> None:
+    """Their operators write to arguments that no schema marks. Lost, they are noticed in ``eval()`` alone."""
+    layers: tuple[tuple[torch.nn.Module, tuple[int, ...]], ...] = (
+        (torch.nn.BatchNorm1d(3), (8, 3)),
+        (torch.nn.BatchNorm2d(3), (2, 3, 4, 4)),
+        (torch.nn.InstanceNorm1d(3, track_running_stats=True), (2, 3, 8)),
+    )
+    for layer, shape in layers:
+        host = layer.to(dtype)
+        there = copy.deepcopy(host).to(name)
+        for _ in range(2):
+            batch = torch.randn(shape, dtype=dtype) * 3 + 5
+            for one in (host, there):
+                assert isinstance(one.running_mean, torch.Tensor)
+                one(batch.to(one.running_mean.device).requires_grad_()).sum().backward()
+        for buffer, expected in host.named_buffers():
+            torch.testing.assert_close(there.get_buffer(buffer).cpu(), expected)
+        torch.testing.assert_close(there.eval()(batch.to(name)).cpu(), host.eval()(batch))
+    batch = torch.randn(8, 3, dtype=dtype) + 5
+    mean, var = torch.zeros(3, dtype=dtype), torch.ones(3, dtype=dtype)
+    mean_there, var_there = mean.to(name), var.to(name)
+    torch.ops.aten.batch_norm_update_stats(batch, mean, var, 0.1)
+    torch.ops.aten.batch_norm_update_stats(batch.to(name), mean_there, var_there, 0.1)
+    torch.testing.assert_close(mean_there.cpu(), mean)
+    torch.testing.assert_close(var_there.cpu(), var)
 
 
 @pytest.mark.contract_item(35)

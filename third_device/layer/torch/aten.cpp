@@ -11,6 +11,7 @@
 #include <ATen/core/PhiloxRNGEngine.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/_copy_from_and_resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/clone_native.h>
@@ -652,6 +653,35 @@ void refuse_several_devices(const c10::OperatorHandle& op, const torch::jit::Sta
   check_one_device(op.schema().name().c_str() + std::strlen("aten::"), OperandDevices(operands));
 }
 
+// Operators that write to arguments which their schemas do not mark as written: upstream's fallback brings back the marked
+// ones alone. Such an argument is replaced by a copy on the CPU, which that fallback passes on as it is.
+class UnmarkedWrites {
+ public:
+  UnmarkedWrites(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+    const std::string& name = op.operator_name().name;
+    if (name != "aten::native_batch_norm" && name != "aten::batch_norm_update_stats") return;
+    const auto& arguments = op.schema().arguments();
+    const size_t begin = stack->size() - arguments.size();
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (arguments[i].name() == "training" && !(*stack)[begin + i].toBool()) return;  // then it only reads them
+    }
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      c10::IValue& value = (*stack)[begin + i];
+      if (arguments[i].name() != "running_mean" && arguments[i].name() != "running_var") continue;
+      if (!value.isTensor() || !value.toTensor().defined() || !value.toTensor().is_privateuseone()) continue;
+      written_.emplace_back(value.toTensor(), value.toTensor().cpu());
+      value = written_.back().second;
+    }
+  }
+  // As upstream's fallback does with those that are marked.
+  void copy_back() const {
+    for (const auto& [ours, host] : written_) at::_copy_from_and_resize(host, ours);
+  }
+
+ private:
+  std::vector<std::pair<Tensor, Tensor>> written_;
+};
+
 bool is_plain(const Tensor& tensor) {
   const bool known = tensor.is_cpu() || tensor.is_cuda() || tensor.is_privateuseone();
   return known && tensor.key_set().has_any(c10::DispatchKeySet(c10::DispatchKey::Dense));
@@ -802,7 +832,9 @@ void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack, c10::Dis
   Descent descent(op);
   RandomLoan loan(op, stack);
   const optional<c10::Device> device = device_among(stack, stack->size() - op.schema().arguments().size());
+  const UnmarkedWrites unmarked(op, stack);
   at::native::cpu_fallback(op, stack, /*error_on_views=*/true, cpu_key);
+  unmarked.copy_back();
   if (device.has_value()) bring_results(op, stack, *device);
 }
 
