@@ -379,6 +379,33 @@ def test_making_and_reshaping(name: str, dtype: torch.dtype) -> None:
     assert image.is_contiguous(memory_format=torch.channels_last)
 
 
+def _make_unwritten(device: str, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """Make tensors by functions that write nothing, where others were just before."""
+    torch.full((64,), 7, dtype=dtype, device=device)
+    return {
+        "empty": torch.empty(64, dtype=dtype, device=device),
+        "empty_strided": torch.empty_strided((4, 16), (1, 4), dtype=dtype, device=device),
+        "empty_like": torch.empty_like(torch.zeros(8, 8, dtype=dtype, device=device)),
+        "new_empty": torch.zeros(1, dtype=dtype, device=device).new_empty(64),
+        "resize_": torch.zeros(3, dtype=dtype, device=device).resize_(64),
+    }
+
+
+@pytest.mark.contract_item(29)
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.uint16, torch.float8_e4m3fn], ids=str)
+def test_deterministic_algorithms_fill_what_nobody_wrote(name: str, dtype: torch.dtype) -> None:
+    """By NaN, or the largest number: a program that reads such memory is found, and the same in every run."""
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    torch.use_deterministic_algorithms(True)
+    try:
+        expected, made = _make_unwritten("cpu", dtype), _make_unwritten(name, dtype)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for how, tensor in made.items():
+        numbers = tensor.cpu().to(wide)
+        torch.testing.assert_close(numbers, expected[how].to(wide), rtol=0, atol=0, equal_nan=True, msg=how)
+
+
 @pytest.mark.contract_item(29)
 def test_storages_are_set_on_a_device_that_is_not_current(name: str, two: None) -> None:
     there = torch.arange(4.0, device=f"{name}:1")

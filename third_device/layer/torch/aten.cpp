@@ -11,6 +11,8 @@
 #include <ATen/core/PhiloxRNGEngine.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_copy_from_and_resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
@@ -36,6 +38,7 @@
 #include <ATen/quantized/Quantizer.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
@@ -72,6 +75,19 @@ void refuse_options(optional<c10::Layout> layout, optional<bool> pin_memory) {
   TORCH_CHECK(!c10::pinned_memory_or_default(pin_memory), "Only dense CPU tensors can be pinned");
 }
 
+// torch.use_deterministic_algorithms: memory that nobody has written to holds NaN or the largest number, as the CPU's does.
+// Not the memory that filling itself asks for: a kernel of fill_ may make tensors.
+template <typename Fill>
+void fill_if_deterministic(Fill fill) {
+  const auto& context = at::globalContext();
+  if (C10_LIKELY(!context.deterministicAlgorithms() || !context.deterministicFillUninitializedMemory())) return;
+  thread_local bool filling = false;
+  if (filling) return;
+  filling = true;
+  const auto done = c10::make_scope_exit([] { filling = false; });
+  fill();
+}
+
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
 // A tensor of no size yet in a storage of the backend's class: at::detail::empty_generic makes plain c10::StorageImpl and
@@ -94,6 +110,7 @@ Tensor empty(IntArrayRef size, optional<at::ScalarType> dtype, optional<c10::Lay
   c10::TensorImpl* impl = made.unsafeGetTensorImpl();
   impl->set_sizes_contiguous(size);
   if (format.has_value() && *format != c10::MemoryFormat::Contiguous) impl->empty_tensor_restride(*format);
+  fill_if_deterministic([&] { at::native::fill_empty_deterministic_(made); });
   return made;
 }
 
@@ -105,6 +122,7 @@ Tensor empty_strided(IntArrayRef size, IntArrayRef stride, optional<at::ScalarTy
   const at::ScalarType type = c10::dtype_or_default(dtype);
   Tensor made = with_own_storage(type, at::detail::computeStorageNbytes(size, stride, c10::elementSize(type)));
   made.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride);
+  fill_if_deterministic([&] { at::native::fill_empty_deterministic_(made); });
   return made;
 }
 
@@ -123,7 +141,9 @@ const Tensor& resize_(const Tensor& self, IntArrayRef size, optional<c10::Memory
   c10::TensorImpl* impl = self.unsafeGetTensorImpl();
   if (impl->sizes() != size) impl->set_sizes_contiguous(size);
   if (format.has_value()) impl->empty_tensor_restride(*format);
+  const auto before = static_cast<int64_t>(self.storage().nbytes());
   fit_storage(self);
+  fill_if_deterministic([&] { at::native::fill_resize_deterministic_(self, before); });
   return self;
 }
 
