@@ -359,6 +359,7 @@ def test_a_kernel_for_copies_leaves_those_between_devices(interpreter: Path, tmp
         condition, _, others = wrapper.partition(") {\n")[2].partition(") {\n")
         assert "third_device::OperandDevices(self, " in condition and ".are_one()" in condition
         assert f"return {other_way}(self, " in others and "check_one_device" not in wrapper
+    assert "third_device::check_overlap(self, dst);" in wrapper, "bytes that overlap reach no kernel"
 
 
 OTHER_LOOPS = """

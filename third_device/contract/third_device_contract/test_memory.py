@@ -465,6 +465,34 @@ def test_copies(name: str, dtype: torch.dtype, mod: types.ModuleType) -> None:
 
 
 @pytest.mark.contract_item(30)
+def test_a_copy_does_not_read_what_it_writes(name: str, mod: types.ModuleType) -> None:
+    """As on the CPU: of bytes that overlap a driver makes anything. A copy of elements onto themselves is none."""
+    line = torch.arange(6.0, device=name)
+    for source, target in (
+        (line[:-1], line[1:]),
+        (line[1:], line[:-1]),
+        (line[2:3], line[:4]),
+        (line.view(torch.int32)[:-1], line[1:]),
+        (torch.ones(3, device=name), torch.zeros(1, device=name).expand(3)),
+    ):
+        with pytest.raises(RuntimeError, match="single memory location"):
+            target.copy_(source)
+    assert line.tolist() == [0, 1, 2, 3, 4, 5]
+    line[:3].copy_(line[3:])
+    assert line.tolist() == [3, 4, 5, 3, 4, 5]
+    table = torch.zeros(3, 4, device=name)
+    if hasattr(mod, "set_sync_debug_mode"):
+        mod.set_sync_debug_mode("error")
+    try:
+        table[:, 1].copy_(table[:, 1])
+    finally:
+        if hasattr(mod, "set_sync_debug_mode"):
+            mod.set_sync_debug_mode("default")
+    table[:, 1] += 1
+    assert table.tolist() == [[0, 1, 0, 0]] * 3
+
+
+@pytest.mark.contract_item(30)
 def test_conjugate_copies(name: str) -> None:
     host = torch.tensor([1 + 2j, 3 - 4j])
     assert torch.equal(host.to(name).conj().cpu(), host.conj())

@@ -541,6 +541,8 @@ class _Writer:
                 otherwise = f"{across}({signature.names})"  # some may be the CPU's: each result is where its operand is
             elif op != COPY:
                 body = f"{_write_device_check(op, signature)}\n{body}"
+        if op == COPY:
+            body = f"third_device::check_overlap({signature.format_operands()});\n{body}"
         self._register(op, self._wrapper(op, signature, condition, body, otherwise))
         if backward:
             call = self._aten_call(function, signature, signature.names)

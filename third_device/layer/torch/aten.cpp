@@ -6,6 +6,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/MT19937RNGEngine.h>
 #include <ATen/core/PhiloxRNGEngine.h>
@@ -234,7 +235,19 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
          a.is_non_overlapping_and_dense();
 }
 
+// The same memory read in the same way: what x[i] += 1 copies onto itself at its end.
+bool are_same_elements(const Tensor& a, const Tensor& b) {
+  return a.is_privateuseone() && a.is_alias_of(b) && a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides() && a.dtype() == b.dtype() && a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg();
+}
+
 }  // namespace
+
+void check_overlap(const Tensor& source, const Tensor& target) {
+  if (!source.is_privateuseone() || !target.is_privateuseone() || are_same_elements(source, target)) return;
+  at::assert_no_internal_overlap(target);
+  at::assert_no_partial_overlap(target, source);
+}
 
 Tensor host::_copy_from(const Tensor& given, const Tensor& target, bool non_blocking) {
   if (target.numel() == 0 || given.is_same(target)) return target;
@@ -243,6 +256,8 @@ Tensor host::_copy_from(const Tensor& given, const Tensor& target, bool non_bloc
     target.copy_(given.cpu());
     return target;
   }
+  if (are_same_elements(given, target)) return target;
+  check_overlap(given, target);
   const Tensor source = given.sizes() == target.sizes() ? given : given.expand(target.sizes());
   const int from = index_of(source);
   const int to = index_of(target);

@@ -134,6 +134,8 @@ class OperandDevices {
 };
 // Raises unless the operands are on one device.
 TD_API void check_one_device(const char* op, const OperandDevices& devices);
+// Raises where a copy on a device would read memory that it writes to, or write to an element more than once.
+TD_API void check_overlap(const at::Tensor& source, const at::Tensor& target);
 
 // Raises where this thread's work on `device` is captured as a graph, and ends the capture: the end repeats the reason.
 // For what a replay could not do again.
