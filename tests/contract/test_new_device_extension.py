@@ -139,13 +139,20 @@ def with_compiler(site: Path, tmp_path: Path) -> Path:
     (folder / "tiny_backend" / "compilers.json").write_text(json.dumps([row]))
     (folder / "twice.h").write_text("#define FACTOR 2\n")
     (folder / "twice.acme").write_text(
-        '#include <tiny_backend.h>\n#include "twice.h"\nint twice() { return FACTOR * tiny_backend_answer(); }\n'
+        '#include <c10/macros/Macros.h>\n#include <tiny_backend.h>\n#include "twice.h"\n'
+        "int twice() { return FACTOR * tiny_backend_answer(); }\n"
     )
     (folder / "twice.cpp").write_text(
         "#include <torch/csrc/utils/pybind.h>\nint twice();\n"
         'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("twice", &twice); }\n'
     )
     return folder
+
+
+def assert_torch_s_abi(interpreter: Path, folder: Path) -> None:
+    """The device's compiler takes std::string for what torch takes it for."""
+    asked = run(interpreter, "import torch; print(int(torch.compiled_with_cxx11_abi()))", folder)
+    assert f"-D_GLIBCXX_USE_CXX11_ABI={asked.strip()} " in (folder / "calls").read_text()
 
 
 @pytest.mark.timeout(600)
@@ -167,6 +174,7 @@ def test_sources_of_the_device_s_own_compiler(interpreter: Path, with_compiler: 
 
     assert build_and_call() == (1, "84")
     assert "-O1 -g0" in calls.read_text() and "-DMORE" in calls.read_text()
+    assert_torch_s_abi(interpreter, folder)
     assert build_and_call() == (0, "84")
     (folder / "twice.h").write_text("#define FACTOR 3\n")
     assert build_and_call() == (1, "126")
@@ -208,6 +216,7 @@ def test_just_in_time_with_the_device_s_own_compiler(interpreter: Path, with_com
         "PATH": str(interpreter.parent) + os.pathsep + os.environ["PATH"],
     }
     assert run(interpreter, code, folder, **variables).split()[-1] == "84"
+    assert_torch_s_abi(interpreter, folder)
     (folder / "twice.h").write_text("#define FACTOR 3\n")
     assert run(interpreter, code, folder, **variables).split()[-1] == "126"
     (folder / "twice.acme").write_text("int twice() { return nothing; }\n")

@@ -329,7 +329,7 @@ def new_device_build_ext() -> type:
                 source,
                 Path(self.build_temp).resolve(),
                 include_dirs=ext.include_dirs,
-                macros=ext.define_macros,
+                macros=[*ext.define_macros, *_abi_macros()],
                 flags=ext.new_device_flags.get(compiler.name, ()),
             )
 
@@ -351,7 +351,7 @@ def load_new_device(
     It is as ``torch.utils.cpp_extension.load`` does. The module stays in torch's cache of extensions, so its rpath is
     the backend's absolute folder. Raises BackendNotFoundError when there is no such backend, DeviceCompilerError.
     """
-    from torch.utils.cpp_extension import _get_build_directory, load
+    from torch.utils.cpp_extension import _get_build_directory, include_paths, load
 
     sources = [sources] if isinstance(sources, str) else sources
     found = find_backend(backend, backend_dir, backend_libraries)
@@ -362,7 +362,12 @@ def load_new_device(
     for source in sources:
         compiler = found.find_compiler(source)
         if compiler is not None:
-            made = compiler.compile(Path(source).resolve(), folder, include_dirs=kwargs["extra_include_paths"])
+            made = compiler.compile(
+                Path(source).resolve(),
+                folder,
+                include_dirs=[*kwargs["extra_include_paths"], *include_paths()],  # torch's load adds them for C++ alone
+                macros=_abi_macros(),
+            )
             objects.append(_name_by_content(made))
     kwargs["extra_cflags"] = [*(kwargs.get("extra_cflags") or ()), *_COMPILE]
     ours = [*found.link_arguments(), f"-Wl,-rpath,{found.library_dir}"]
@@ -397,6 +402,16 @@ def _name_by_content(made: Path) -> str:
             part.write_bytes(content)
             part.replace(copy)  # whole at any time: another rank may be linking it
     return str(copy)
+
+
+def _abi_macros() -> list[tuple[str, str | None]]:
+    """Return the macro by which strings are what they are in torch.
+
+    Torch gives it to the C++ compiler; without it a source with strings in its interface compiles and does not load.
+    """
+    import torch
+
+    return [("_GLIBCXX_USE_CXX11_ABI", str(int(torch.compiled_with_cxx11_abi())))]
 
 
 def _stable_macros(release: str | None) -> list[tuple[str, str | None]]:
