@@ -10,6 +10,7 @@ import gc
 import itertools
 import pickle
 import threading
+import time
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -267,6 +268,48 @@ def test_generators_are_apart_between_threads(name: str, mod: types.ModuleType, 
         thread.join()
     assert torch.equal(torch.get_rng_state(), state)
     assert len(drawn) == 2 and all(torch.equal(torch.stack(each).cpu(), expected) for each in drawn.values())
+
+
+@pytest.mark.contract_item(27)
+def test_dropout_leaves_the_cpu_s_generator_alone(name: str) -> None:
+    """Also while it runs: a seed of another thread's, and what that draws, are its own."""
+    ones = torch.ones(200_000, device=name)
+    ended = threading.Event()
+
+    def drop() -> None:
+        while not ended.is_set():
+            torch.nn.functional.dropout(ones)
+
+    thread = threading.Thread(target=drop)
+    thread.start()
+    drawn = []
+    try:
+        for _ in range(20):
+            torch.default_generator.manual_seed(5)
+            time.sleep(0.005)
+            drawn.append(torch.rand(3).tolist())
+    finally:
+        ended.set()
+        thread.join()
+    torch.default_generator.manual_seed(5)
+    assert drawn == [torch.rand(3).tolist()] * len(drawn)
+
+
+@pytest.mark.contract_item(27)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_dropout_returns_its_mask(name: str, dtype: torch.dtype) -> None:
+    host = torch.arange(1.0, 101.0).to(dtype).view(10, 10).t()
+    for chance in (0.0, 0.5, 1.0):
+        there = host.to(name).requires_grad_()
+        dropped, mask = torch.ops.aten.native_dropout(there, chance, True)
+        assert mask.dtype == torch.bool and mask.device == there.device
+        scale = 1 / (1 - chance) if chance < 1 else 0
+        assert torch.equal(dropped.cpu(), host * mask.cpu() * scale)
+        dropped.sum().backward()
+        assert torch.equal(there.grad.cpu(), mask.cpu().to(dtype) * scale)
+        assert chance == 0.5 or mask.cpu().all() == (chance == 0.0)
+    kept, mask = torch.ops.aten.native_dropout(host.to(name), 0.5, False)
+    assert torch.equal(kept.cpu(), host) and mask.all().item()
 
 
 @pytest.mark.contract_item(28)

@@ -71,7 +71,7 @@ DTYPES = {
 }  # fmt: skip
 HOST = (
     "_copy_from", "_local_scalar_dense", "zero_", "convolution_overrideable", "convolution_backward_overrideable",
-    "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell",
+    "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell", "native_dropout",
 )  # fmt: skip
 """What the layer computes (``third_device/host_operators.h``): the CPU has no kernel of most."""
 COPY = "_copy_from"

@@ -21,10 +21,12 @@
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_like_native.h>
 #include <ATen/ops/empty_quantized_native.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/is_set_to_native.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/q_per_channel_axis_native.h>
 #include <ATen/ops/q_per_channel_scales_native.h>
 #include <ATen/ops/q_per_channel_zero_points_native.h>
@@ -48,7 +50,6 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -475,6 +476,15 @@ std::tuple<Tensor, Tensor> host::_thnn_fused_gru_cell(const Tensor& input_gates,
   return {(hx - candidate) * update + candidate, input_gates.new_empty({0})};
 }
 
+// The CPU's has no argument for a generator: this is of operators that have one.
+std::tuple<Tensor, Tensor> host::native_dropout(const Tensor& input, double p, optional<bool> train) {
+  const auto options = input.options().dtype(at::kBool);
+  if (!train.value_or(true)) return {input.clone(), at::ones_like(input, options)};
+  const double keep = 1 - p;
+  const Tensor mask = at::empty_like(input, options).bernoulli_(keep);
+  return {input.mul(mask).mul_(keep == 0 ? 0 : 1 / keep), mask};
+}
+
 namespace {
 
 // copy_ has given the target the quantizer of the source already, whose scales lie where the source is.
@@ -502,75 +512,51 @@ Tensor quantized_copy_from(const Tensor& source, const Tensor& target, bool) {
 
 // --- the fallback ---
 
+// Philox fills the whole state of the twister: seeding it would keep 32 bits of the place, and calls would meet.
+void start_at(at::CPUGeneratorImpl& generator, RandomPlace place) {
+  at::Philox4_32 words(place.seed, /*subsequence=*/place.offset);
+  at::mt19937_data_pod data{};
+  data.seed_ = place.seed;
+  data.seeded_ = true;
+  data.left_ = 1;
+  for (auto& word : data.state_) word = words();
+  at::mt19937 engine;
+  engine.set_data(data);
+  generator.set_engine(engine);
+  generator.set_next_float_normal_sample(std::nullopt);
+  generator.set_next_double_normal_sample(std::nullopt);
+}
+
 // Gives the CPU kernel of one call the random numbers of a device generator: a place in its stream, which no other call
-// gets, is what the CPU's generator starts from.
-class RandomLoan {
- public:
-  RandomLoan(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-    const auto& arguments = op.schema().arguments();
-    const size_t begin = stack->size() - arguments.size();
-    c10::DeviceIndex device = -1;
-    optional<size_t> slot;
-    at::Generator lender;
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      const c10::IValue& value = (*stack)[begin + i];
-      if (value.isTensor() && value.toTensor().defined() && value.toTensor().is_privateuseone() && device < 0) {
-        device = static_cast<c10::DeviceIndex>(value.toTensor().get_device());
-      }
-      if (value.isDevice() && value.toDevice().type() == kDevice && device < 0) device = value.toDevice().index();
-      if (value.isGenerator()) lender = value.toGenerator();
-      const c10::Type& type = *arguments[i].type();
-      if (type.kind() == c10::TypeKind::GeneratorType ||
-          (type.kind() == c10::TypeKind::OptionalType &&
-           type.castRaw<c10::OptionalType>()->getElementType()->kind() == c10::TypeKind::GeneratorType)) {
-        slot = begin + i;
-      }
+// gets, is what a generator of its own starts from. An operator without an argument for one draws from the CPU's default
+// generator, which other threads use, too, and whose state is not ours to change.
+void lend_random(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto& arguments = op.schema().arguments();
+  const size_t begin = stack->size() - arguments.size();
+  c10::DeviceIndex device = -1;
+  optional<size_t> slot;
+  at::Generator lender;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::IValue& value = (*stack)[begin + i];
+    if (value.isTensor() && value.toTensor().defined() && value.toTensor().is_privateuseone() && device < 0) {
+      device = static_cast<c10::DeviceIndex>(value.toTensor().get_device());
     }
-    if (lender.defined() && lender.device().type() != kDevice) return;  // someone passed a CPU generator on purpose
-    if (!slot.has_value() && !op.hasTag(at::Tag::nondeterministic_seeded)) return;
-    const RandomPlace place = reserve_random(lender.defined() ? lender : default_generator(device), 1);
-    if (slot.has_value()) {
-      at::Generator borrower = at::detail::createCPUGenerator();
-      start_at(*borrower.get<at::CPUGeneratorImpl>(), place);
-      (*stack)[*slot] = c10::IValue(borrower);
-      return;
+    if (value.isDevice() && value.toDevice().type() == kDevice && device < 0) device = value.toDevice().index();
+    if (value.isGenerator()) lender = value.toGenerator();
+    const c10::Type& type = *arguments[i].type();
+    if (type.kind() == c10::TypeKind::GeneratorType ||
+        (type.kind() == c10::TypeKind::OptionalType &&
+         type.castRaw<c10::OptionalType>()->getElementType()->kind() == c10::TypeKind::GeneratorType)) {
+      slot = begin + i;
     }
-    // The kernel will ask for the CPU's default generator, of which there is one for all devices.
-    static std::mutex one_at_a_time;
-    turn_ = std::unique_lock<std::mutex>(one_at_a_time);
-    borrower_ = at::globalContext().defaultGenerator(at::kCPU);
-    std::lock_guard<std::mutex> hold(borrower_.mutex());
-    former_ = borrower_.get_state();
-    start_at(*borrower_.get<at::CPUGeneratorImpl>(), place);
   }
-  ~RandomLoan() {
-    if (!borrower_.defined()) return;
-    std::lock_guard<std::mutex> hold(borrower_.mutex());
-    borrower_.set_state(former_);
-  }
-  RandomLoan(const RandomLoan&) = delete;
-  RandomLoan& operator=(const RandomLoan&) = delete;
-
- private:
-  // Philox fills the whole state of the twister: seeding it would keep 32 bits of the place, and calls would meet.
-  static void start_at(at::CPUGeneratorImpl& generator, RandomPlace place) {
-    at::Philox4_32 words(place.seed, /*subsequence=*/place.offset);
-    at::mt19937_data_pod data{};
-    data.seed_ = place.seed;
-    data.seeded_ = true;
-    data.left_ = 1;
-    for (auto& word : data.state_) word = words();
-    at::mt19937 engine;
-    engine.set_data(data);
-    generator.set_engine(engine);
-    generator.set_next_float_normal_sample(std::nullopt);
-    generator.set_next_double_normal_sample(std::nullopt);
-  }
-
-  at::Generator borrower_;
-  std::unique_lock<std::mutex> turn_;
-  Tensor former_;
-};
+  if (!slot.has_value()) return;
+  if (lender.defined() && lender.device().type() != kDevice) return;  // someone passed a CPU generator on purpose
+  at::Generator borrower = at::detail::createCPUGenerator();
+  start_at(*borrower.get<at::CPUGeneratorImpl>(),
+           reserve_random(lender.defined() ? lender : default_generator(device), 1));
+  (*stack)[*slot] = c10::IValue(borrower);
+}
 
 // Marks an operator as running on the CPU for this thread. What the CPU made is brought to the device, which asks for
 // tensors there: an operator that this needs and that itself is left to the CPU would do so without end.
@@ -788,6 +774,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   ours.impl("_empty_per_channel_affine_quantized", TORCH_FN(empty_per_channel_affine_quantized));
   add_host_kernel(ours, "_thnn_fused_lstm_cell", TORCH_FN(host::_thnn_fused_lstm_cell));
   add_host_kernel(ours, "_thnn_fused_gru_cell", TORCH_FN(host::_thnn_fused_gru_cell));
+  add_host_kernel(ours, "native_dropout", TORCH_FN(host::native_dropout));
   // ATen has these for every device, by a DispatchStub that only its own have.
   for (const char* name : {"kaiser_window", "kaiser_window.periodic", "kaiser_window.beta"}) {
     ours.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_fallback>());
@@ -865,7 +852,7 @@ void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack, c10::Dis
   refuse_foreign_outputs(op, stack);
   refuse_several_devices(op, stack);
   Descent descent(op);
-  RandomLoan loan(op, stack);
+  lend_random(op, stack);
   const optional<c10::Device> device = device_among(stack, stack->size() - op.schema().arguments().size());
   const UnmarkedWrites unmarked(op, stack);
   at::native::cpu_fallback(op, stack, /*error_on_views=*/true, cpu_key);

@@ -36,5 +36,6 @@ TD_API std::tuple<at::Tensor, at::Tensor> _thnn_fused_gru_cell(const at::Tensor&
                                                                const at::Tensor& hidden_gates, const at::Tensor& hx,
                                                                const std::optional<at::Tensor>& input_bias,
                                                                const std::optional<at::Tensor>& hidden_bias);
+TD_API std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train);
 
 }  // namespace third_device::host
