@@ -209,6 +209,7 @@ custom:
   - {func: 'scaled.by(Tensor self, float by) -> Tensor', like: self}
   - {func: how_many(Tensor self) -> int, meta: how_many}
   - {func: where(Tensor self) -> int, meta: how_many}
+  - {func: 'both(Tensor(a!) self, Tensor(b!)? more=None) -> ()'}
   - {func: 'shifted(Tensor self, Tensor? by=None) -> Tensor', like: self, backward: shifted_backward}
 """,
 }
@@ -274,6 +275,10 @@ at::Tensor scaled(const at::Tensor& self, double by) { return self * by; }
 std::vector<at::Tensor> scaled_backward(const at::Tensor& grad, const at::Tensor&) { return {grad * 3}; }
 int64_t how_many(const at::Tensor& self) { return self.numel(); }
 int64_t where(const at::Tensor&) { return third_device::current_device(); }
+void both(at::Tensor& self, const std::optional<at::Tensor>& more) {
+  self.add_(1);
+  if (more.has_value()) more->add_(1);
+}
 at::Tensor shifted(const at::Tensor& self, const std::optional<at::Tensor>& by) {
   return by.has_value() ? self + *by : self.clone();
 }
@@ -351,6 +356,12 @@ assert torch.acme.scaled(y).tolist() == [6, 6] and torch.acme.scaled(y, 0.5).tol
 assert torch.nn.functional.silu(y).tolist() == [6, 6]
 assert torch.ops.acme.how_many(y) == 2
 assert torch.ops.acme.where(torch.ones(1, device="acme:1")) == 1 and torch.acme.current_device() == 0
+version = y._version
+torch.ops.acme.both(y)
+other = torch.zeros(2, device="acme")
+torch.ops.acme.both(y, other)
+assert y.tolist() == [4, 4] and other.tolist() == [1, 1]
+assert y._version == version + 2 and other._version == 1, (y._version, other._version)
 z = torch.ones(1, device="acme", requires_grad=True)
 torch.acme.scaled(z).backward()
 assert z.grad.item() == 3

@@ -183,6 +183,12 @@ def test_an_operator_of_its_own_gets_tensors_of_one_device(interpreter: Path, tm
     ]
 
 
+def test_a_tensor_that_is_written_to_may_be_missing(interpreter: Path, tmp_path: Path) -> None:
+    """That the line compiles is tested by a scaffolded backend (test_backend.py)."""
+    text = "namespace: acme\ncustom: [{func: 'both(Tensor(a!) self, Tensor(b!)? more=None) -> ()'}]\n"
+    assert "counted_({self, more.value_or(at::Tensor())});" in generate_text(interpreter, tmp_path, text)[1]
+
+
 def test_the_generated_code_takes_no_name_of_an_argument(interpreter: Path, tmp_path: Path) -> None:
     text = (
         "namespace: acme\ncustom:\n"

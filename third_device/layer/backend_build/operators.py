@@ -793,9 +793,11 @@ class _Writer:
         By them autograd knows of it.
         """
         name = f"inplace_{_make_identifier(op)}"
+        optional = {tensor for tensor, may_be_missing in signature.tensors() if may_be_missing}
+        tensors = ", ".join(f"{one}.value_or(at::Tensor())" if one in optional else one for one in written)
         self.wrappers.append(
             f"{signature.returns} {name}({signature.parameters}) {{\n"
-            f"  const third_device::CountedWrites counted_({{{', '.join(written)}}});\n"
+            f"  const third_device::CountedWrites counted_({{{tensors}}});\n"
             "  at::AutoDispatchBelowADInplaceOrView below_;\n"
             f"  return {_write_call(self.namespace, op, signature, signature.names)};\n"
             "}\n"

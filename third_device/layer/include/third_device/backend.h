@@ -80,7 +80,7 @@ class CountedWrites {
   CountedWrites(const CountedWrites&) = delete;
   ~CountedWrites() {
     for (const at::Tensor& each : written_) {
-      if (!each.is_inference()) each.unsafeGetTensorImpl()->bump_version();
+      if (each.defined() && !each.is_inference()) each.unsafeGetTensorImpl()->bump_version();
     }
   }
 
