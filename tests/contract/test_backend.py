@@ -209,6 +209,7 @@ custom:
   - {func: 'scaled.by(Tensor self, float by) -> Tensor', like: self}
   - {func: how_many(Tensor self) -> int, meta: how_many}
   - {func: where(Tensor self) -> int, meta: how_many}
+  - {func: 'look(Tensor table, Tensor self) -> int', meta: look, elsewhere: true}
   - {func: 'both(Tensor(a!) self, Tensor(b!)? more=None) -> ()'}
   - {func: 'shifted(Tensor self, Tensor? by=None) -> Tensor', like: self, backward: shifted_backward}
 """,
@@ -275,6 +276,7 @@ at::Tensor scaled(const at::Tensor& self, double by) { return self * by; }
 std::vector<at::Tensor> scaled_backward(const at::Tensor& grad, const at::Tensor&) { return {grad * 3}; }
 int64_t how_many(const at::Tensor& self) { return self.numel(); }
 int64_t where(const at::Tensor&) { return third_device::current_device(); }
+int64_t look(const at::Tensor&, const at::Tensor&) { return third_device::current_device(); }
 void both(at::Tensor& self, const std::optional<at::Tensor>& more) {
   self.add_(1);
   if (more.has_value()) more->add_(1);
@@ -356,6 +358,7 @@ assert torch.acme.scaled(y).tolist() == [6, 6] and torch.acme.scaled(y, 0.5).tol
 assert torch.nn.functional.silu(y).tolist() == [6, 6]
 assert torch.ops.acme.how_many(y) == 2
 assert torch.ops.acme.where(torch.ones(1, device="acme:1")) == 1 and torch.acme.current_device() == 0
+assert torch.ops.acme.look(torch.ones(1), torch.ones(1, device="acme:1")) == 1 and torch.acme.current_device() == 0
 version = y._version
 torch.ops.acme.both(y)
 other = torch.zeros(2, device="acme")

@@ -159,11 +159,13 @@ def test_every_form_of_an_operator_has_its_declaration(interpreter: Path, tmp_pa
     for wrapper, tensor in {
         "custom_scaled_by": "self",
         "custom_halve_out": "out",
-        "SparsePrivateUse1_add_Tensor": "self",
     }.items():
         assert f"guard_(at::device_of({tensor}));" in wrappers[wrapper], (
             "vendors' functions run where their tensors are"
         )
+    assert (
+        "guard_(third_device::OperandDevices(self, other).first_or_none());" in wrappers["SparsePrivateUse1_add_Tensor"]
+    )
     assert '{"scaled", "acme::scaled"}' in source
 
 
@@ -180,6 +182,21 @@ def test_an_operator_of_its_own_gets_tensors_of_one_device(interpreter: Path, tm
     assert re.findall(r"check_one_device\(.*;", source) == [
         'check_one_device("acme::scale", third_device::OperandDevices::of_any(self, by));',
         'check_one_device("acme::total", third_device::OperandDevices::of_any(all));',
+    ]
+
+
+def test_an_operator_that_takes_tensors_from_anywhere_runs_on_its_device(interpreter: Path, tmp_path: Path) -> None:
+    """Its first tensor may be on the CPU: that is no device for the kernel to launch on."""
+    text = (
+        "namespace: acme\nkernels: [{op: where.self, elsewhere: true}]\ncustom:\n"
+        "  - {func: 'fetch(Tensor table, Tensor? at=None) -> Tensor', like: table, elsewhere: true}\n"
+        "  - {func: 'store.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', elsewhere: true}\n"
+    )
+    source = generate_text(interpreter, tmp_path, text)[1]
+    assert re.findall(r"guard_\(third_device::OperandDevices\((.*)\).first_or_none\(\)\);", source) == [
+        "condition, self, other",
+        "table, at",
+        "out, self",
     ]
 
 

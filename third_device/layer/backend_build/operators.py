@@ -500,7 +500,7 @@ class _Writer:
         if condition:
             others = [f"return {otherwise};"] if otherwise else fallback
             lines += [f"  if (!({condition})) {{", *(f"    {line}" for line in others), "  }"]
-        lines += _write_guard(signature, self.aten.functions[op].func)
+        lines += _write_guard(signature, self.aten.functions[op].func, anywhere=not condition)
         lines += [f"  {line}" for line in body.splitlines()] + ["}", ""]
         self.wrappers.append("\n".join(lines))
         return name
@@ -522,7 +522,10 @@ class _Writer:
             if dtypes or contiguous or elsewhere or backward or "kernel" not in entry:
                 raise OperatorsError(f"{where}: at {key} a kernel has a name and nothing else: {function.func}")
             guarded = "Auto" not in key  # a kernel for AutogradPrivateUse1 or its like calls others, which have theirs
-            call = self._wrap_guarded(f"{key}_{op}", own, function.func) if guarded else self._write_cast(own)
+            if guarded:
+                call = self._wrap_guarded(f"{key}_{op}", own, function.func, anywhere=True)
+            else:
+                call = self._write_cast(own)
             self._register_at("aten", key, op, call)
             return
         if elsewhere and (dtypes or contiguous):
@@ -609,14 +612,14 @@ class _Writer:
     def _write_declaration(self, signature: _Signature, what: str) -> None:
         self.declared.append(f"{signature.returns} {signature.name}({signature.parameters});  // {what}")
 
-    def _wrap_guarded(self, name: str, own: _Signature, schema: Any, check: str = "") -> str:
+    def _wrap_guarded(self, name: str, own: _Signature, schema: Any, check: str = "", *, anywhere: bool) -> str:
         """Write a function that calls the vendor's on the device of its tensors.
 
-        ``check`` is a line that comes first. Returns it as a registration takes it.
+        ``check`` is a line that comes first; ``anywhere``: see `_write_guard`. Returns it as a registration takes it.
         """
         wrapper = f"guarded_{_make_identifier(name)}"
         first = [f"  {check}"] if check else []
-        lines = [f"{own.returns} {wrapper}({own.parameters}) {{", *first, *_write_guard(own, schema)]
+        lines = [f"{own.returns} {wrapper}({own.parameters}) {{", *first, *_write_guard(own, schema, anywhere=anywhere)]
         lines += [f"  return {self.namespace}::{own.name}({own.names});", "}", ""]
         self.wrappers.append("\n".join(lines))
         return f"TORCH_FN({wrapper})"
@@ -731,13 +734,12 @@ class _Writer:
         self.schemas[op] = schema
         self.definitions.append(f"  m.def({json.dumps(entry['func'])});")  # a C++ literal alike: defaults have quotes
         self._write_declaration(signature, "custom")
-        check = ""
-        if not entry.get("elsewhere", False) and (len(signature.tensors()) > 1 or signature.lists()):
+        check, elsewhere = "", entry.get("elsewhere", False)
+        if not elsewhere and (len(signature.tensors()) > 1 or signature.lists()):
             devices = f"third_device::OperandDevices::of_any({signature.format_operands()})"
             check = f'third_device::check_one_device("{self.namespace}::{op}", {devices});'
-        self._register_at(
-            self.namespace, "PrivateUse1", op, self._wrap_guarded(f"custom_{op}", signature, schema, check)
-        )
+        call = self._wrap_guarded(f"custom_{op}", signature, schema, check, anywhere=elsewhere)
+        self._register_at(self.namespace, "PrivateUse1", op, call)
         written = [argument.name for argument in schema.arguments.flat_all if argument.is_write]
         if set(written) & {name for name, _ in signature.lists()}:
             raise OperatorsError(f"{where}: a list of tensors cannot be written to: {schema}")
@@ -927,11 +929,16 @@ def _schema_signature(schema: Any) -> _Signature:
         return _Signature(cpp.name(schema), cpp.returns_type(schema.returns, symint=False).cpp_type(), arguments)
 
 
-def _write_guard(signature: _Signature, schema: Any) -> list[str]:
+def _write_guard(signature: _Signature, schema: Any, *, anywhere: bool) -> list[str]:
     """Write the line by which an operator's device is the current one meanwhile.
 
-    It is the device of the output where that is an argument, else that of the first tensor. No line without a tensor.
+    It is the device of the output where that is an argument, else that of the first tensor; where tensors may be
+    ``anywhere``, of the first one on a device of the backend. No line without a tensor.
     """
+    if anywhere and signature.format_operands():
+        operands = signature.format_operands().split(", ")
+        listed = ", ".join(reversed(operands) if schema.arguments.out else operands)
+        return [f"  const c10::OptionalDeviceGuard guard_(third_device::OperandDevices({listed}).first_or_none());"]
     tensors = [name for name, optional in signature.tensors() if not optional]
     where = tensors or [name for name, optional in signature.lists() if not optional]
     where = where or [name for name, _ in signature.tensors()]

@@ -108,6 +108,8 @@ class OperandDevices {
     return made;
   }
   bool are_one() const { return !other_.has_value(); }
+  // None where no operand counts.
+  std::optional<c10::Device> first_or_none() const { return first_; }
   // Of two that differ.
   c10::Device first() const { return first_.value(); }
   c10::Device other() const { return other_.value(); }
