@@ -188,6 +188,22 @@ def test_quantize(name: str) -> None:
 
 
 @pytest.mark.contract_item(42)
+def test_numbers_are_quantized_by_the_tensor_that_they_are_copied_into(name: str) -> None:
+    numbers = torch.tensor([[-1.0, 0.0], [0.26, 1.0]])
+    scales, zeros = torch.tensor([0.1, 0.2]), torch.tensor([10, 3])
+    for host in (
+        torch.quantize_per_tensor(torch.zeros(2, 2), 0.1, 10, torch.quint8),
+        torch.quantize_per_channel(torch.zeros(2, 2), scales, zeros, 0, torch.quint8),
+    ):
+        expected = host.clone().copy_(numbers)
+        for place in (name, "cpu"):
+            assert torch.equal(host.to(name).copy_(numbers.to(place)).int_repr().cpu(), expected.int_repr()), place
+        assert torch.equal(host.clone().copy_(numbers.to(name)).int_repr(), expected.int_repr())
+        with pytest.raises(RuntimeError, match="dequantize"):
+            numbers.to(name).copy_(host.to(name))
+
+
+@pytest.mark.contract_item(42)
 def test_quantized_views_and_copies(name: str) -> None:
     host = torch.quantize_per_tensor(torch.arange(6.0).view(2, 3), 0.5, 0, torch.qint8)
     there = host.to(name)

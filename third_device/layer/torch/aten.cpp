@@ -487,8 +487,21 @@ std::tuple<Tensor, Tensor> host::native_dropout(const Tensor& input, double p, o
 
 namespace {
 
-// copy_ has given the target the quantizer of the source already, whose scales lie where the source is.
+// copy_ has given the target the quantizer of the source already, whose scales lie where the source is. Numbers that are not
+// quantized become so by the target's own.
 Tensor quantized_copy_from(const Tensor& source, const Tensor& target, bool) {
+  TORCH_CHECK(target.is_quantized(), "a quantized tensor cannot be copied into one that is not; next: dequantize() it");
+  if (!source.is_quantized()) {
+    if (index_of(target) == TD_HOST) {
+      target.copy_(source.cpu());
+      return target;
+    }
+    c10::DeviceGuard guard(target.device());
+    Tensor around = quantized_to_host(target);
+    around.copy_(source.cpu());
+    quantized_span_to_device(around, target);
+    return target;
+  }
   const Tensor host = index_of(source) == TD_HOST ? source : quantized_to_host(source);
   if (index_of(target) == TD_HOST) {
     at::set_quantizer_(target, host.quantizer());
