@@ -203,7 +203,9 @@ def test_an_operator_that_takes_tensors_from_anywhere_runs_on_its_device(interpr
 def test_a_tensor_that_is_written_to_may_be_missing(interpreter: Path, tmp_path: Path) -> None:
     """That the line compiles is tested by a scaffolded backend (test_backend.py)."""
     text = "namespace: acme\ncustom: [{func: 'both(Tensor(a!) self, Tensor(b!)? more=None) -> ()'}]\n"
-    assert "counted_({self, more.value_or(at::Tensor())});" in generate_text(interpreter, tmp_path, text)[1]
+    header, source = generate_text(interpreter, tmp_path, text)
+    assert "void both(at::Tensor & self, const ::std::optional<at::Tensor> & more);" in header
+    assert "counted_({self, more.value_or(at::Tensor())});" in source
 
 
 def test_the_generated_code_takes_no_name_of_an_argument(interpreter: Path, tmp_path: Path) -> None:

@@ -918,6 +918,15 @@ class _Writer:
         return Generated("\n".join(header), "\n".join(source))
 
 
+def _write_passable(kind: str) -> str:
+    """Return a C++ type that the dispatcher's boxed calls can pass.
+
+    They make a ``std::optional`` for the call, which no reference without const takes: what torchgen writes for a
+    ``Tensor?`` that is written to.
+    """
+    return f"const {kind}" if re.fullmatch(r"(::)?(std|c10)::optional<at::Tensor> &", kind) else kind
+
+
 def _schema_signature(schema: Any) -> _Signature:
     from torchgen import local
     from torchgen.api import cpp
@@ -925,7 +934,7 @@ def _schema_signature(schema: Any) -> _Signature:
 
     with local.parametrize(use_const_ref_for_mutable_tensors=False, use_ilistref_for_tensor_lists=False):
         native = NativeSignature(schema, symint=False)
-        arguments = tuple((argument.type, argument.name) for argument in native.arguments())
+        arguments = tuple((_write_passable(argument.type), argument.name) for argument in native.arguments())
         return _Signature(cpp.name(schema), cpp.returns_type(schema.returns, symint=False).cpp_type(), arguments)
 
 
