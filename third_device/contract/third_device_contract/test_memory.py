@@ -272,7 +272,7 @@ def test_generators_are_apart_between_threads(name: str, mod: types.ModuleType, 
 
 @pytest.mark.contract_item(27)
 def test_dropout_leaves_the_cpu_s_generator_alone(name: str) -> None:
-    """Also while it runs: a seed of another thread's, and what that draws, are its own."""
+    """Also while it runs: another thread's seed, and what that draws, are its own."""
     ones = torch.ones(200_000, device=name)
     ended = threading.Event()
 
@@ -437,7 +437,10 @@ def _make_unwritten(device: str, dtype: torch.dtype) -> dict[str, torch.Tensor]:
 @pytest.mark.contract_item(29)
 @pytest.mark.parametrize("dtype", [*DTYPES, torch.uint16, torch.float8_e4m3fn], ids=str)
 def test_deterministic_algorithms_fill_what_nobody_wrote(name: str, dtype: torch.dtype) -> None:
-    """By NaN, or the largest number: a program that reads such memory is found, and the same in every run."""
+    """By NaN, or the largest number.
+
+    A program that reads such memory is found, and is the same in every run.
+    """
     wide = torch.complex128 if dtype.is_complex else torch.float64
     torch.use_deterministic_algorithms(True)
     try:
@@ -509,7 +512,10 @@ def test_copies(name: str, dtype: torch.dtype, mod: types.ModuleType) -> None:
 
 @pytest.mark.contract_item(30)
 def test_a_copy_does_not_read_what_it_writes(name: str, mod: types.ModuleType) -> None:
-    """As on the CPU: of bytes that overlap a driver makes anything. A copy of elements onto themselves is none."""
+    """As on the CPU: of bytes that overlap a driver makes anything.
+
+    A copy of elements onto themselves is none.
+    """
     line = torch.arange(6.0, device=name)
     for source, target in (
         (line[:-1], line[1:]),

@@ -152,7 +152,10 @@ def test_fallback_results_are_on_the_device(name: str) -> None:
 @pytest.mark.contract_item(34)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_statistics_of_batches_are_updated(name: str, dtype: torch.dtype) -> None:
-    """Their operators write to arguments that no schema marks. Lost, they are noticed in ``eval()`` alone."""
+    """Their operators write to arguments that no schema marks.
+
+    Lost, they are noticed in ``eval()`` alone.
+    """
     layers: tuple[tuple[torch.nn.Module, tuple[int, ...]], ...] = (
         (torch.nn.BatchNorm1d(3), (8, 3)),
         (torch.nn.BatchNorm2d(3), (2, 3, 4, 4)),
