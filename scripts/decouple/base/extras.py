@@ -43,7 +43,8 @@ def find_extra(module: str | None) -> str | None:
 def explain_missing(module: str, extra: str) -> UsageError:
     """Return the error for a module of ``extra``, or inside it, that is missing."""
     try:
-        command = shlex.join([sys.executable, "-m", "pip", "install", "-e", f"{find_project()}[{extra}]"])
+        what = shlex.quote(f"{find_project()}[{extra}]")
+        command = f"{shlex.quote(sys.executable)} -m pip install -e {what}"
     except UsageError:  # installed from a wheel; no index has this project
         command = f"install it anew from a checkout: pipx install --force 'CHECKOUT[{extra}]'"
     return UsageError(
