@@ -164,6 +164,13 @@ def init():
 """
 
 
+def take_official_kernels(site: Path) -> None:
+    """Let the installed torch_cuda have upstream's kernels, and torch.cuda keep what is asked of it until `init`."""
+    info = {"torch": "2.6.0", "version": "2.6.0+cu124", "cuda": "12.4", "kernels": "official"}
+    (site / "torch_cuda/build_info.json").write_text(json.dumps(info))
+    (site / "torch/cuda/__init__.py").write_text(LAZY)
+
+
 @needs_cc
 def test_a_library_that_asks_for_devices_is_opened_when_cuda_is_initialised(site: Path) -> None:
     """libtorch_cuda_linalg with MAGMA does: a child forked after ``import torch`` could not use CUDA.
@@ -172,9 +179,7 @@ def test_a_library_that_asks_for_devices_is_opened_when_cuda_is_initialised(site
     """
     for name in ("linalg", "patched"):
         compile_c(f"int {name}_is_here(void) {{ return 1; }}", site / f"torch_cuda/lib/libtorch_cuda_{name}.so")
-    info = {"torch": "2.6.0", "version": "2.6.0+cu124", "cuda": "12.4", "kernels": "official"}
-    (site / "torch_cuda/build_info.json").write_text(json.dumps(info))
-    (site / "torch/cuda/__init__.py").write_text(LAZY)
+    take_official_kernels(site)
     here = "[hasattr(__import__('ctypes').CDLL(None), f'{name}_is_here') for name in ('patched', 'linalg')]"
     said = ask(site, f"torch.cuda._CUDAC is not None, {here}, torch.cuda.init(), {here}")
     assert said == "True [True, False] None [True, True]"
@@ -187,9 +192,7 @@ def test_without_cusolver_cuda_works_and_says_what_it_lacks(site: Path) -> None:
     ours = site / "torch_cuda/lib/libtorch_cuda_linalg.so"
     compile_c("int solve(void); int use(void) { return solve(); }", ours, str(solver))
     solver.unlink()
-    info = {"torch": "2.6.0", "version": "2.6.0+cu124", "cuda": "12.4", "kernels": "official"}
-    (site / "torch_cuda/build_info.json").write_text(json.dumps(info))
-    (site / "torch/cuda/__init__.py").write_text(LAZY)
+    take_official_kernels(site)
     done = python(site, "import torch; torch.cuda.init(); print('initialised')")
     assert (done.returncode, done.stdout.strip()) == (0, "initialised"), done.stderr
     assert "operators of libtorch_cuda_linalg.so will fail: libtorch_cuda_linalg.so needs libcusolver" in done.stderr

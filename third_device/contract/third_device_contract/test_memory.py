@@ -276,11 +276,11 @@ def test_dropout_leaves_the_cpu_s_generator_alone(name: str) -> None:
     ones = torch.ones(200_000, device=name)
     ended = threading.Event()
 
-    def drop() -> None:
+    def repeat_dropout() -> None:
         while not ended.is_set():
             torch.nn.functional.dropout(ones)
 
-    thread = threading.Thread(target=drop)
+    thread = threading.Thread(target=repeat_dropout)
     thread.start()
     drawn = []
     try:
@@ -321,18 +321,18 @@ def test_rng_state(name: str, mod: types.ModuleType) -> None:
     assert torch.equal(torch.rand(5, device=name).cpu(), first)
     numbers = list(range(mod.device_count()))
 
-    def draw() -> list[list[float]]:
+    def draw_numbers() -> list[list[float]]:
         return [torch.rand(5, device=f"{name}:{number}").tolist() for number in numbers]
 
     torch.rand(3, device=f"{name}:{numbers[-1]}")  # so that no device is where another one is
     states = mod.get_rng_state_all()
-    drawn = draw()
+    drawn = draw_numbers()
     mod.set_rng_state_all(states)
-    assert draw() == drawn
+    assert draw_numbers() == drawn
     with torch.random.fork_rng(devices=numbers, device_type=name):
-        inside = draw()
-        draw()
-    assert draw() == inside
+        inside = draw_numbers()
+        draw_numbers()
+    assert draw_numbers() == inside
 
 
 RANDOM_CALLS_BEFORE_FIRST_USE = {
