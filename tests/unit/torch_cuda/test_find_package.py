@@ -96,10 +96,11 @@ def site(tmp_path: Path) -> Path:
     shutil.copy(PROJECT / "cmake" / Path(backend.IN_TORCH).name, folder / backend.IN_TORCH)
     ours = folder / "torch_cuda/share/cmake/TorchCUDA/InTorch.cmake"
     ours.parent.mkdir(parents=True)
-    text = (PROJECT / "cmake/InTorch.cmake.in").read_text()
-    for name, value in CONFIGURED.items():
-        text = text.replace(f"@{name}@", value)
-    ours.write_text(text)
+    for configured in (ours, ours.with_name("OpenedByName.cmake")):
+        text = (PROJECT / f"cmake/{configured.name}.in").read_text()
+        for name, value in CONFIGURED.items():
+            text = text.replace(f"@{name}@", value)
+        configured.write_text(text)
     (folder / "torch/__init__.py").write_text("from torch._decoupled import preload\n")
     return folder
 
@@ -118,6 +119,24 @@ def test_who_links_torch_links_cuda_and_sees_its_headers(site: Path) -> None:
     assert f"where={site}/torch_cuda/lib/libtorch_cuda.so" in said
     assert "needed=torch::cudart;c10_cuda;torch_cpu_library" in said
     assert f"headers={site}/torch/include;{site}/torch_cuda/include" in said
+
+
+@pytest.mark.parametrize("ours", ["nvidia/cuda_nvrtc/lib/libnvrtc.so.12", "nvidia/cu12/lib/libnvrtc.so.12", ""])
+def test_a_program_needs_the_libraries_that_aten_opens_by_name(site: Path, ours: str) -> None:
+    """A program without Python: jiterated operators and, over the official kernels, torch.linalg failed at dlopen."""
+    toolkit = site.parent / "toolkit/libnvrtc.so"
+    patched = site / "torch_cuda/lib/libtorch_cuda_patched.so"
+    for file in (toolkit, patched, *([site / ours, site / "nvidia/cu11/lib/libnvrtc.so.11.2"] if ours else [])):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    with (site.parent / "user/CMakeLists.txt").open("a") as project:
+        project.write("get_target_property(links torch_cuda_library INTERFACE_LINK_LIBRARIES)\n")
+        project.write('message(STATUS "links=${links}")\n')
+    said = configure(site, f"-DCUDA_nvrtc_LIBRARY={toolkit}")
+    nvrtc = f"{site}/torch_cuda/../{ours}" if ours else str(toolkit)
+    for library in (patched, nvrtc):
+        assert f'-Wl,--no-as-needed,"{library}" -Wl,--as-needed;{library};' in said
+    assert said.index("$<TARGET_FILE:torch_cuda>") < said.index(str(patched)) and said.count("libnvrtc") == 2
 
 
 def test_who_links_torch_sees_our_headers_when_it_is_found_again(site: Path) -> None:

@@ -41,12 +41,13 @@ install(CODE "
 install(DIRECTORY "${CONFIG_DIR}/" DESTINATION include FILES_MATCHING PATTERN "*.h")
 
 if(TOOLKIT_CMAKE_PACKAGE)
-  configure_file(cmake/TorchCUDAConfig.cmake.in "${CMAKE_BINARY_DIR}/TorchCUDAConfig.cmake" @ONLY)
-  configure_file(cmake/InTorch.cmake.in "${CMAKE_BINARY_DIR}/InTorch.cmake" @ONLY)
+  foreach(file TorchCUDAConfig InTorch OpenedByName)
+    configure_file(cmake/${file}.cmake.in "${CMAKE_BINARY_DIR}/${file}.cmake" @ONLY)
+  endforeach()
   include(CMakePackageConfigHelpers)
   write_basic_package_version_file("${CMAKE_BINARY_DIR}/TorchCUDAConfigVersion.cmake" VERSION "${TORCH_VERSION}" COMPATIBILITY SameMinorVersion)
   install(FILES "${CMAKE_BINARY_DIR}/TorchCUDAConfig.cmake" "${CMAKE_BINARY_DIR}/TorchCUDAConfigVersion.cmake"
-    "${CMAKE_BINARY_DIR}/InTorch.cmake" DESTINATION share/cmake/TorchCUDA)
+    "${CMAKE_BINARY_DIR}/InTorch.cmake" "${CMAKE_BINARY_DIR}/OpenedByName.cmake" DESTINATION share/cmake/TorchCUDA)
 endif()
 
 string(REPLACE " " "\", \"" arch_json "${TORCH_CUDA_ARCH_FLAGS}")

@@ -1,11 +1,14 @@
 // What the patch generator-new-through-hooks adds to libtorch_cuda, over a libtorch_cuda that was compiled without it: the
 // patched core asks CUDA's hooks for a new generator. From 2.7 on upstream's own hooks answer that.
 //
-// That library keeps its class to itself, so this one stands before it: it answers the one question and hands on all others.
+// That library keeps its class to itself, so this one stands before it: it answers the one question, opens the library that
+// upstream's builds have apart from libtorch_cuda, and hands on all others.
 // Registered with a higher priority, it must be loaded after libtorch_cuda and before ATen asks for the first time.
 #include <ATen/core/Generator.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+
+#include <dlfcn.h>
 
 #include <memory>
 #include <string>
@@ -16,7 +19,23 @@ namespace {
 // Never destroyed, as ATen's own pointer to WithGenerator is not: what runs at the process's end may still ask.
 CUDAHooksInterface* const theirs = CUDAHooksRegistry()->Create("CUDAHooks", CUDAHooksArgs{}).release();
 
+// ATen opens libtorch_cuda_linalg by its bare name, from libtorch_cpu, whose run path does not lead to this folder; a library
+// that is open already is found by that name. Only once CUDA has started: MAGMA asks for the devices when it is opened, and
+// CUDA is refused to a child forked after that. What cannot be opened is told by the operator that wants it.
+void open_linalg() {
+  Dl_info here;
+  if (dladdr(&theirs, &here) == 0 || here.dli_fname == nullptr) return;
+  std::string path(here.dli_fname);
+  path.resize(path.find_last_of('/') + 1);
+  dlopen((path + "libtorch_cuda_linalg.so").c_str(), RTLD_LAZY | RTLD_LOCAL);
+}
+
 struct WithGenerator final : CUDAHooksInterface {
+  void init() const override {
+    theirs->init();
+    open_linalg();
+  }
+
   Generator getNewGenerator(DeviceIndex device) const override {
     return make_generator<CUDAGeneratorImpl>(device);
   }
@@ -25,7 +44,6 @@ struct WithGenerator final : CUDAHooksInterface {
   result name parameters const override {            \
     return theirs->name arguments;                   \
   }
-  HAND_ON(void, init, (), ())
   HAND_ON(DeviceIndex, deviceCount, (), ())
   HAND_ON(void, setCurrentDevice, (DeviceIndex device), (device))
   HAND_ON(DeviceIndex, getCurrentDevice, (), ())
