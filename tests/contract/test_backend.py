@@ -35,6 +35,13 @@ def run_as_user(interpreter: Path, site: Path, folder: Path, *words: str) -> sub
     return subprocess.run(command, capture_output=True, text=True, env=variables, cwd=folder, timeout=600)
 
 
+def has_cuda(interpreter: Path) -> bool:
+    """Tell whether the interpreter's PyTorch was built with CUDA, as PyPI's is and that of CPU wheels is not."""
+    code = "import torch; print(torch.backends.cuda.is_built())"
+    asked = subprocess.run([str(interpreter), "-c", code], capture_output=True, text=True, check=True, timeout=600)
+    return asked.stdout.strip() == "True"
+
+
 @pytest.mark.timeout(2400)
 def test_the_contract_holds(interpreter: Path, contract: Path, torch_sim: Path) -> None:
     done = backend_env.check(interpreter, "sim", [torch_sim, contract], "--contract-report", str(REPORT))
@@ -46,7 +53,10 @@ def test_the_contract_holds(interpreter: Path, contract: Path, torch_sim: Path) 
         for status in ("missing", "elsewhere", "upstream gap")
     )
     assert set(missing) <= set(MAY_MISS), missing
-    assert set(elsewhere) == {row["id"] for row in ITEMS if "elsewhere" in row}, elsewhere
+    others = {row["id"] for row in ITEMS if "elsewhere" in row}
+    if has_cuda(interpreter):  # that CUDA is the one that the backend works beside
+        others.remove(50)
+    assert set(elsewhere) == others, elsewhere
     recorded = backend_env.ROOT / "ci" / "status" / "contract" / f"{card['torch']}.json"
     if recorded.exists():  # of another torch nobody knows what it prevents
         assert set(gaps) <= set(json.loads(recorded.read_text())["gaps"]), gaps

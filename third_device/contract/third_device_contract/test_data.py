@@ -152,10 +152,12 @@ def test_storage_and_backend_meta(name: str, mod: types.ModuleType) -> None:
 
 
 @pytest.mark.contract_item(42)
-def test_dlpack(name: str) -> None:
-    tensor = torch.arange(6.0, device=name).view(2, 3)
-    back = torch.from_dlpack(torch.utils.dlpack.to_dlpack(tensor))
-    assert back.device == tensor.device and back.data_ptr() == tensor.data_ptr() and back.shape == (2, 3)
+def test_dlpack(name: str, mod: types.ModuleType) -> None:
+    for dtype in (torch.float32, torch.int16, torch.complex64):
+        tensor = torch.arange(6, device=torch.device(name, mod.device_count() - 1)).to(dtype).view(2, 3)[:, 1:].t()
+        back = torch.from_dlpack(torch.utils.dlpack.to_dlpack(tensor))
+        assert back.device == tensor.device and back.dtype == dtype and back.data_ptr() == tensor.data_ptr()
+        assert back.stride() == tensor.stride() and torch.equal(back.cpu(), tensor.cpu())
 
 
 @pytest.mark.contract_item(42)

@@ -21,8 +21,9 @@ def like(values, device, dtype):
 
 def check(rank, device):
     for dtype in (torch.float32, torch.bfloat16, torch.int16, torch.bool, torch.complex64, torch.float8_e4m3fn):
-        mine = like([rank % 2, 1], device, dtype)
-        expected = [like([other % 2, 1], "cpu", dtype) for other in range(SIZE)]
+        number = lambda rank: rank % 2 if dtype == torch.bool else rank
+        mine = like([number(rank), 1], device, dtype)
+        expected = [like([number(other), 1], "cpu", dtype) for other in range(SIZE)]
         raw = lambda tensor: tensor.cpu().view(torch.uint8)
         same = lambda found, wanted: found.device == device and raw(found).equal(raw(wanted))
         sent = mine.clone()
@@ -420,11 +421,14 @@ def check(rank, device):
 
     torch.manual_seed(1)
     try:
-        dt.rand(4 * SIZE, device_mesh=init_device_mesh(NAME, (SIZE,)), placements=[dt.Shard(0)])
+        drawn = dt.rand(4 * SIZE, device_mesh=init_device_mesh(NAME, (SIZE,)), placements=[dt.Shard(0)])
     except RuntimeError as error:
         if "requires the presence of CUDA" not in str(error):
             raise
         print("CUDA alone", flush=True)
+        return
+    assert drawn.to_local().device == device and drawn.to_local().shape == (4,)
+    assert len(set(drawn.full_tensor().tolist())) == 4 * SIZE, "each rank has numbers of its own"
 """
 
 CONVERTED = """

@@ -647,8 +647,10 @@ def start(rank, folder):
     return torch.device(NAME, rank % getattr(torch, NAME).device_count())
 
 def check(rank, device):
+    ones = torch.ones(2, device=device)
     try:
-        dist.all_reduce(torch.ones(2, device=device))
+        dist.all_reduce(ones)
+        assert ones.tolist() == [float(SIZE)] * 2
     except RuntimeError as error:
         print("refused:", str(error).splitlines()[0], flush=True)
     ones = torch.ones(2)
