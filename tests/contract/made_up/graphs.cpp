@@ -10,7 +10,7 @@
     std::exit(1);                                                    \
   }
 
-static td_status count_up(void* counter) { return ++*static_cast<int*>(counter), TD_OK; }
+static td_status count_up(void* counter) { return ++*static_cast<int*>(counter) > 0 ? TD_OK : TD_FAILED; }
 
 int main() {
   const td_driver& d = *third_device_driver();
@@ -27,5 +27,7 @@ int main() {
   for (int round = 1; round <= 3; ++round) {
     CHECK(d.graph_launch(graph, other) == TD_OK && runs == 2 + round);
   }
+  runs = -1;
+  CHECK(d.graph_launch(graph, other) == TD_OK && d.stream_query(stream) == TD_OK && d.stream_query(other) == TD_FAILED);
   CHECK(d.graph_destroy(graph) == TD_OK && d.stream_destroy(stream) == TD_OK && d.stream_destroy(other) == TD_OK);
 }

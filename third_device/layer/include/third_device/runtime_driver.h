@@ -20,7 +20,6 @@
 
 #include <third_device/driver.h>
 
-#include <atomic>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -31,7 +30,22 @@ namespace third_device {
 namespace {
 
 thread_local const char* last_error = "no error";
-std::atomic<bool> host_function_failed{false};
+
+// Each stream's device, and whether a host function on it failed, which the next to wait for the stream or its device is told.
+struct Stream {
+  int device = 0;
+  bool failed = false;
+};
+
+struct Streams {
+  std::mutex mutex;
+  std::map<td_stream, Stream> known;
+};
+
+Streams& streams() {
+  static auto* instance = new Streams;  // never destroyed: the runtime's threads may run functions at the process's end
+  return *instance;
+}
 
 td_status status_of(TD_RUNTIME(Error_t) code) {
   if (code == TD_RUNTIME(Success)) return TD_OK;
@@ -50,12 +64,23 @@ td_status status_of(TD_RUNTIME(Error_t) code) {
 TD_RUNTIME(Stream_t) native(td_stream stream) { return reinterpret_cast<TD_RUNTIME(Stream_t)>(stream); }
 TD_RUNTIME(Event_t) native(td_event event) { return reinterpret_cast<TD_RUNTIME(Event_t)>(event); }
 
-// The outcome of waiting: the runtime's, or that of a host function before it.
-td_status waited(TD_RUNTIME(Error_t) code) {
-  const td_status status = status_of(code);
-  if (status != TD_OK || !host_function_failed.exchange(false)) return status;
-  last_error = "a host function on a stream failed";
-  return TD_FAILED;
+// The outcome of waiting: the runtime's, or that of a host function on one of the chosen streams.
+template <typename F>
+td_status waited(TD_RUNTIME(Error_t) code, F&& chosen) {
+  td_status status = status_of(code);
+  if (status != TD_OK) return status;
+  std::lock_guard<std::mutex> hold(streams().mutex);
+  for (auto& [stream, state] : streams().known) {
+    if (!state.failed || !chosen(stream, state.device)) continue;
+    state.failed = false;
+    last_error = "a host function on a stream failed";
+    status = TD_FAILED;
+  }
+  return status;
+}
+
+td_status waited_for(td_stream one, TD_RUNTIME(Error_t) code) {
+  return waited(code, [one](td_stream stream, int) { return stream == one; });
 }
 
 // The caller's device stays current: the layer tells of a change by device_set alone.
@@ -93,7 +118,9 @@ td_status device_properties(int device, td_properties* properties) {
   return TD_OK;
 }
 
-td_status device_synchronize(int device) { return waited(on(device, TD_RUNTIME(DeviceSynchronize))); }
+td_status device_synchronize(int device) {
+  return waited(on(device, TD_RUNTIME(DeviceSynchronize)), [device](td_stream, int its) { return its == device; });
+}
 
 td_status memory_info(int device, size_t* free_bytes, size_t* total_bytes) {
   return status_of(on(device, [&] { return TD_RUNTIME(MemGetInfo)(free_bytes, total_bytes); }));
@@ -140,14 +167,25 @@ td_status stream_priorities(int* lowest, int* highest) {
 }
 
 td_status stream_create(int device, int priority, td_stream* stream) {
-  return status_of(on(device, [&] {
+  const td_status status = status_of(on(device, [&] {
     return TD_RUNTIME(StreamCreateWithPriority)(reinterpret_cast<TD_RUNTIME(Stream_t)*>(stream), TD_RUNTIME(StreamNonBlocking), priority);
   }));
+  if (status != TD_OK) return status;
+  std::lock_guard<std::mutex> hold(streams().mutex);
+  streams().known[*stream] = {device, false};
+  return status;
 }
 
-td_status stream_destroy(td_stream stream) { return status_of(TD_RUNTIME(StreamDestroy)(native(stream))); }
-td_status stream_query(td_stream stream) { return waited(TD_RUNTIME(StreamQuery)(native(stream))); }
-td_status stream_synchronize(td_stream stream) { return waited(TD_RUNTIME(StreamSynchronize)(native(stream))); }
+td_status stream_destroy(td_stream stream) {
+  {
+    std::lock_guard<std::mutex> hold(streams().mutex);
+    streams().known.erase(stream);
+  }
+  return status_of(TD_RUNTIME(StreamDestroy)(native(stream)));
+}
+
+td_status stream_query(td_stream stream) { return waited_for(stream, TD_RUNTIME(StreamQuery)(native(stream))); }
+td_status stream_synchronize(td_stream stream) { return waited_for(stream, TD_RUNTIME(StreamSynchronize)(native(stream))); }
 
 td_status stream_wait(td_stream stream, td_event event) {
   return status_of(TD_RUNTIME(StreamWaitEvent)(native(stream), native(event), 0));
@@ -156,6 +194,7 @@ td_status stream_wait(td_stream stream, td_event event) {
 struct Call {
   td_callback function;
   void* argument;
+  td_stream stream;
 };
 
 void call_again(void* given) {
@@ -165,7 +204,9 @@ void call_again(void* given) {
     status = call->function(call->argument);
   } catch (...) {  // the runtime's thread must not see it
   }
-  if (status != TD_OK) host_function_failed = true;
+  if (status == TD_OK) return;
+  std::lock_guard<std::mutex> hold(streams().mutex);
+  streams().known[call->stream].failed = true;
 }
 
 void run_call(void* given) {
@@ -233,7 +274,12 @@ td_status graph_end(td_stream stream, td_graph* graph) {
 }
 
 td_status graph_launch(td_graph graph, td_stream stream) {
-  return status_of(TD_RUNTIME(GraphLaunch)(reinterpret_cast<Graph*>(graph)->executable, native(stream)));
+  Graph* launched = reinterpret_cast<Graph*>(graph);
+  {
+    std::lock_guard<std::mutex> hold(streams().mutex);
+    for (const auto& call : launched->calls) call->stream = stream;
+  }
+  return status_of(TD_RUNTIME(GraphLaunch)(launched->executable, native(stream)));
 }
 
 td_status graph_destroy(td_graph graph) {
@@ -251,7 +297,7 @@ td_status graph_captures(td_stream stream, int* captures) {
 #endif
 
 td_status stream_call(td_stream stream, td_callback function, void* argument) {
-  auto call = std::make_unique<Call>(Call{function, argument});
+  auto call = std::make_unique<Call>(Call{function, argument, stream});
 #ifdef TD_RUNTIME_GRAPHS
   bool active = false;
   CaptureId id = 0;
