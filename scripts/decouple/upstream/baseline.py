@@ -115,6 +115,7 @@ def _make_baseline(
         identity = f"{fetched.provider}-{_hash_listing(fetched.path, listing)}"
     repo = shelf / f"{identity}.git"
     pinned = manifest.find_source(fetched.provider)
+    pins = {UPSTREAM_REF: getattr(pinned, "tree", None), DEBIAN_REF: getattr(pinned, "patched_tree", None)}
     for again in (False, True):
         if not repo.is_dir():
             with hold_lock(shelf / f".{identity}.lock"):
@@ -122,7 +123,7 @@ def _make_baseline(
                 if not repo.is_dir():
                     _build_repository(repo, manifest, fetched.path, listing, progress)
         try:
-            base = _check_baseline(repo, UPSTREAM_REF, getattr(pinned, "tree", None))
+            base = _check_baseline(repo, UPSTREAM_REF, pins[UPSTREAM_REF])
             if not debian_patches:
                 return base
             assert fetched.debian is not None
@@ -131,16 +132,28 @@ def _make_baseline(
                     if not (repo / DEBIAN_REF).exists():
                         _commit_debian_patches(repo, manifest, fetched.debian, progress)
                         _write_record(repo)
-            return _check_baseline(repo, DEBIAN_REF, getattr(pinned, "patched_tree", None))
+            return _check_baseline(repo, DEBIAN_REF, pins[DEBIAN_REF])
         except _DamageError as error:
             if again:
                 raise _make_damage_error(error, repo, fetched.path) from None
             with hold_lock(shelf / f".{identity}.lock"):
+                if not _is_damaged(repo, pins):  # another run has made it anew meanwhile
+                    continue
                 progress.start(f"the baseline in the cache was damaged ({error}): made anew")
                 mark_step("remove a damaged baseline")
                 remove_folder(repo, ignore_errors=True)
                 progress.finish()
     raise AssertionError("not reached")
+
+
+def _is_damaged(repo: Path, pins: Mapping[str, str | None]) -> bool:
+    try:
+        for ref, pinned in pins.items():
+            if ref == UPSTREAM_REF or (repo / ref).exists():
+                _check_baseline(repo, ref, pinned)
+    except _DamageError:
+        return True
+    return False
 
 
 class _DamageError(Exception):

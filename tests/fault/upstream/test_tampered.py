@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from decouple.base import steps
 from decouple.base.errors import DecoupleError
 from decouple.base.git import read_git_text, run_git
 from decouple.release.manifest import Manifest
-from decouple.upstream import readers, tree_record
+from decouple.upstream import baseline, readers, tree_record
 from decouple.upstream.baseline import Baseline, ensure_baseline
 from decouple.upstream.fetch import fetch_source
 from decouple.upstream.providers.git import GitSource
@@ -85,6 +86,26 @@ def test_a_damaged_baseline_is_made_anew(tmp_path: Path, damage: str) -> None:
     again = made(tmp_path)
     assert (again.commit, again.tree) == (first.commit, first.tree)
     run_git("fsck", "--full", cwd=again.repo)
+
+
+def test_who_waits_for_a_baseline_that_is_made_anew_uses_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs find it damaged: the second deleted what the first had made and was linking files from."""
+    source(tmp_path)
+    repo = made(tmp_path).repo
+    flipped(repo)
+    made_anew: list[int] = []
+    hold_lock = baseline.hold_lock
+
+    def let_the_other_run_first(lock: Path) -> AbstractContextManager[int]:
+        monkeypatch.setattr(baseline, "hold_lock", hold_lock)
+        made(tmp_path)
+        made_anew.append(os.open(repo, os.O_RDONLY))  # open: its inode's number is nobody else's meanwhile
+        return hold_lock(lock)
+
+    monkeypatch.setattr(baseline, "hold_lock", let_the_other_run_first)
+    made(tmp_path)
+    assert os.path.samestat(os.fstat(made_anew[0]), repo.stat())
+    os.close(made_anew[0])
 
 
 def alternates(repo: Path) -> None:
