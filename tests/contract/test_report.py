@@ -177,6 +177,21 @@ def test_tests_that_run_in_other_processes_are_in_the_card(
     )
 
 
+def test_a_test_that_ends_its_process_breaks_its_item(tmp_path: Path) -> None:
+    """With pytest-xdist the item's other test made it a supported one."""
+    tests = """
+import os, pytest
+
+@pytest.mark.contract_item(36)
+def test_forward(): pass
+
+@pytest.mark.contract_item(36)
+def test_backward(): os.abort()
+"""
+    done = run(tmp_path, "--device", "acme", "-p", "xdist.plugin", "-n", "1", tests=tests)
+    assert done.returncode == 1 and "  36 BROKEN" in done.stdout and "crashed while running" in done.stdout
+
+
 def test_a_device_must_be_named(tmp_path: Path) -> None:
     refused = run(tmp_path)
     assert refused.returncode == 4 and "--device NAME is needed" in refused.stderr + refused.stdout

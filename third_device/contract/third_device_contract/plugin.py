@@ -111,15 +111,18 @@ class Collector:
 
     def __init__(self, outcomes: report.Outcomes) -> None:
         self._outcomes = outcomes
+        self._begun: dict[str, list[int]] = {}  # pytest-xdist reports a test that ended its process without its items
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add what a test said to each of its items."""
+        numbers = [int(str(number)) for key, number in report.user_properties if key == ITEM]
+        if report.when == "setup":
+            self._begun[report.nodeid] = numbers
         if report.when != "call" and report.passed:
             return
         notes = [str(value) for key, value in report.user_properties if key == "note"]
-        for key, number in report.user_properties:
-            if key == ITEM:
-                self._outcomes.add(int(str(number)), report.nodeid, report.outcome, _reason(report), "; ".join(notes))
+        for number in numbers or self._begun.get(report.nodeid, []):
+            self._outcomes.add(number, report.nodeid, report.outcome, _reason(report), "; ".join(notes))
 
 
 def _reason(result: pytest.TestReport) -> str:
