@@ -21,9 +21,15 @@ def test_a_reason_is_found_by_file_and_name() -> None:
 
 def test_a_pattern_stands_for_the_tests_that_it_names() -> None:
     known = load_known_failures()
-    why = find_reason("test_shape_ops.py::TestShapeOpsCUDA::test_flip_cuda_int8", known)
+    said = "AssertionError: Quantized tensor-likes are not close!"
+    why = find_reason("test_shape_ops.py::TestShapeOpsCUDA::test_flip_cuda_int8", known, said)
     assert why and why.startswith("values")
-    assert find_reason("test_shape_ops.py::TestShapeOpsCUDA::test_fliplr_cuda_int8", known) is None
+    assert find_reason("test_shape_ops.py::TestShapeOpsCUDA::test_fliplr_cuda_int8", known, said) is None
+
+
+def test_a_known_test_that_fails_in_another_way_is_a_new_failure() -> None:
+    known = load_known_failures()
+    assert find_reason("test_shape_ops.py::TestShapeOpsCUDA::test_flip_cuda_int8", known, "IndexError: 3") is None
 
 
 def test_a_test_that_failed_with_the_words_of_a_stand_in_is_known_whatever_its_name() -> None:
