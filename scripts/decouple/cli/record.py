@@ -101,4 +101,5 @@ def _record_carried(arguments: argparse.Namespace) -> int:
     known = status.read_status(path)
     print(f"{path}:")
     print("\n".join(f"  {what}: {said}" for what, said in carried.describe_carried(known).items()))
+    print("".join(f"  refused: {line}\n" for line in carried.list_refused({arguments.release: known})), end="")
     return CHECK_FAILED if stopped else OK

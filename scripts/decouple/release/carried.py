@@ -21,6 +21,15 @@ def describe_carried(status: ReleaseStatus) -> dict[str, str]:
     return {name: cell(status) for name, cell in CARRIED.items()}
 
 
+def list_refused(statuses: Mapping[str, ReleaseStatus]) -> list[str]:
+    """List the units that a compiler refused: each with its error and the releases."""
+    releases: dict[str, list[str]] = {}
+    for release, status in statuses.items():
+        for unit, error in status.headers.refused.items() if status.headers else ():
+            releases.setdefault(f"`{unit}`: {_shorten_error(error)}", []).append(release)
+    return [f"{said} (on {', '.join(found)})" for said, found in sorted(releases.items())]
+
+
 def _describe_exact(status: ReleaseStatus) -> str:
     """Say what the official wheel proved; a patch counts only where all is shown."""
     found = status.exact
@@ -64,15 +73,13 @@ def _list_unanswered(trial: CarriedTrialSection) -> list[str]:
 
 
 def _describe_compiled(status: ReleaseStatus) -> str:
-    """Say which of stage 2's own units a compiler took, and why not the others."""
+    """Say how many of stage 2's own units a compiler took."""
     found = status.headers
     if found is None:
         return "nothing"
-    refused = [f"{unit}: {_shorten_error(error)}" for unit, error in sorted(found.refused.items())]
-    said = f"{found.units - len(refused)} of {found.units} units"
     compiler = f"{found.compiler.partition(' ')[0]} {found.compiler.rpartition(' ')[2]}"
-    said += f" ({compiler}, C++{found.standard}, CUDA {found.cuda})"
-    return said + (f"; not {'; '.join(refused)}" if refused else "")
+    said = f"{found.units - len(found.refused)} of {found.units} units"
+    return f"{said} ({compiler}, C++{found.standard}, CUDA {found.cuda})"
 
 
 def _shorten_error(error: str) -> str:

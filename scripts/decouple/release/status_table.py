@@ -113,11 +113,14 @@ def render_suites(statuses: Mapping[str, ReleaseStatus]) -> str:
 
 
 def tabulate_carried(statuses: Mapping[str, ReleaseStatus]) -> str:
-    """Return the table of docs/rebase.md: a line for each release carried to."""
-    told = {release: carried.describe_carried(statuses[release]) for release in reversed(_sort_newest_first(statuses))}
-    return _format_table(
+    """Return the table of docs/rebase.md, then the units that its compilers refused."""
+    ordered = {release: statuses[release] for release in reversed(_sort_newest_first(statuses))}
+    told = {release: carried.describe_carried(status) for release, status in ordered.items()}
+    table = _format_table(
         ["release", *carried.CARRIED], ([release, *said.values()] for release, said in told.items() if said)
     )
+    refused = [f"* {line}\n" for line in carried.list_refused(ordered)]
+    return table + "".join(["\nWhat the compiler refused:\n\n", *refused] if refused else [])
 
 
 def _sort_newest_first(statuses: Mapping[str, Any]) -> list[str]:
