@@ -103,7 +103,7 @@ class ChangePlan:
         self.left: list[tuple[int, str, str]] = []
         """Line, text and reason."""
         self._module: Any = wrapper.module
-        self._table = toml.read_toml(TABLE, NameTable, mend="see the comment at its top", schema=None)
+        self._table = toml.read_own_table(TABLE, NameTable, schema=None)
         self._names = wrapper.resolve(QualifiedNameProvider)
         self._parents: Any = wrapper.resolve(ParentNodeProvider)
         self._places: Any = wrapper.resolve(PositionProvider)

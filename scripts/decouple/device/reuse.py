@@ -29,7 +29,7 @@ from decouple.base import toml
 from decouple.base.errors import DecoupleError
 from decouple.syntax.preprocessor import split_strings
 
-DEFAULT = Path(__file__).with_name("reuse.toml")
+_FILE = Path(__file__).with_name("reuse.toml")
 Kind = Literal["framework", "library", "device", "hand"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """From what is least work to most; a file is as hard as its hardest name."""
@@ -120,12 +120,12 @@ class ReuseReport(Struct):
 _BEFORE = dict.fromkeys(KINDS, r"(?<![\w:])") | {"library": r"(?:(?<![\w:])|(?<=[^\w:>]::))"}
 
 
-def load_families(path: Path = DEFAULT) -> Families:
+def load_families() -> Families:
     """Read ``reuse.toml``; patterns match whole words.
 
     Raises DecoupleError naming the key that is wrong, OSError.
     """
-    file = toml.read_toml(path, Families, mend="see the comment at its top", schema=None)
+    file = toml.read_own_table(_FILE, Families, schema=None)
     words = (re.compile(rf"{_BEFORE[family.kind]}(?:{family.pattern.pattern})\b") for family in file.families)
     families = (replace(family, pattern=word) for family, word in zip(file.families, words, strict=True))
     return replace(file, families=tuple(families))

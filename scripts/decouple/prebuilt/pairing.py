@@ -12,7 +12,6 @@ from decouple.base.errors import UsageError
 from decouple.release.manifest import RemoteFile, derive_release
 
 _FILE = Path(__file__).with_name("pairing.toml")
-_MEND = "restore it from git"
 
 
 class RemoteWheel(Struct, frozen=True):
@@ -56,12 +55,12 @@ class Pairing(Struct, frozen=True):
     release: dict[str, Pair]
 
 
-def load_pair(release: str, path: Path = _FILE) -> Pair:
+def load_pair(release: str) -> Pair:
     """Return the pair of a release. Raises UsageError when there is none."""
-    pairs = toml.read_toml(path, Pairing, mend=_MEND).release
+    pairs = toml.read_own_table(_FILE, Pairing).release
     if derive_release(release) not in pairs:
         raise UsageError(
-            f"{path.name}: no official kernels are named for {release}",
+            f"{_FILE.name}: no official kernels are named for {release}",
             next_step=f"use one of {', '.join(pairs)}, or compile them: --kernels compiled",
         )
     return pairs[derive_release(release)]

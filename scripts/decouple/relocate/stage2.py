@@ -55,9 +55,9 @@ class ListsReport(Struct, frozen=True):
     """Submodules that this tree has not: of the patterns that lead into them nothing is known."""
 
 
-def load_sources(path: Path = _DATA) -> Stage2Sources:
+def load_sources() -> Stage2Sources:
     """Load the data. Raises DecoupleError naming file and key."""
-    return toml.read_toml(path, Stage2Sources, mend="compare it with the comments at its top")
+    return toml.read_own_table(_DATA, Stage2Sources)
 
 
 def check_lists(tree: Path, moved: Iterable[str], project: Path, data: Stage2Sources | None = None) -> ListsReport:
