@@ -323,9 +323,9 @@ def run_git(
     return answer.out
 
 
-def read_git_text(*arguments: str, cwd: Path, env: Mapping[str, str | None] | None = None) -> str:
+def read_git_text(*arguments: str, cwd: Path) -> str:
     """Run git and return its output as text, without the newline at the end."""
-    return run_git(*arguments, cwd=cwd, env=env).decode("utf-8", "surrogateescape").rstrip("\n")
+    return run_git(*arguments, cwd=cwd).decode("utf-8", "surrogateescape").rstrip("\n")
 
 
 def split_names(listing: bytes) -> list[str]:

@@ -138,7 +138,7 @@ def print_audit(reports: Sequence[ElfAudit]) -> None:
             print(f"       {fault}")
 
 
-def print_verdict(result: flow.VerifyResult, limit: int | None = None) -> int:
+def print_verdict(result: flow.VerifyResult, limit: int | None) -> int:
     """Print every check and category (``limit`` names of each kind), and the verdict.
 
     Returns the exit code.

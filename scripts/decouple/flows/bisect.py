@@ -86,20 +86,18 @@ def make_configure_oracle(run: Run, command: str) -> Oracle:
     return try_tree
 
 
-def make_compile_oracle(run: Run, build: str = "build") -> Oracle:
+def make_compile_oracle(run: Run) -> Oracle:
     """Make an oracle that compiles just the objects of the touched sources.
 
-    Before them it makes what ninja must make for them first.
-
-    ``build``: the configured build directory, relative to the tree. Which object is whose comes from its
-    ``compile_commands.json``, so what this configuration does not compile is passed over, and so is a header.
+    Before them it makes what ninja must make for them first. Which object is whose comes from
+    ``build/compile_commands.json``, so what this configuration does not compile is passed over, and so is a header.
     """
 
     def try_tree(tree: Path, paths: Sequence[str]) -> str | None:
-        objects = find_touched_objects(tree / build / "compile_commands.json", paths)
+        objects = find_touched_objects(tree / "build/compile_commands.json", paths)
         if not objects:
             return None
-        command = f"ninja -C {shlex.quote(build)} {shlex.join(objects)}"
+        command = f"ninja -C build {shlex.join(objects)}"
         status = run(command)
         return f"compiling what is touched fails: `{command}` exits with {status}" if status else None
 

@@ -179,11 +179,8 @@ def is_mail_start(line: str) -> bool:
     return bool(_MAIL_BEGINS.match(line))
 
 
-def parse_header(text: str, *, first_line: int = 1) -> Header:
-    """Parse a header; what is no field becomes FreeText.
-
-    Anything is accepted. ``first_line`` numbers its first line.
-    """
+def parse_header(text: str) -> Header:
+    """Parse a header; what is no field becomes FreeText. Anything is accepted."""
     items: list[_OpenItem] = []
     open_field = in_fields = False
     at_start = True  # of a paragraph
@@ -191,7 +188,7 @@ def parse_header(text: str, *, first_line: int = 1) -> Header:
     lines = split_lines(text.removeprefix(BOM))
     if text.startswith(BOM):
         _add_text(items, BOM)
-    for number, raw in enumerate(lines, start=first_line):
+    for number, raw in enumerate(lines, start=1):
         bare = raw.rstrip("\r\n")
         if commentary or bare == "---":
             commentary = True
@@ -206,14 +203,14 @@ def parse_header(text: str, *, first_line: int = 1) -> Header:
             continue
         match = _FIELD.match(raw)
         # a paragraph counts if it starts with a field that is known; then it may have any
-        if match and (in_fields or (at_start and _is_field_start(match.group(1), lines, number - first_line))):
+        if match and (in_fields or (at_start and _is_field_start(match.group(1), lines, number - 1))):
             items.append(_OpenItem(match.group(1), [raw], number))
             open_field = in_fields = True
             at_start = False
         else:
             # an mbox line ("From <commit> <date>") stands in front of the fields, it does not end their paragraph;
             # Debian's maintainers put their own fields above a whole mail
-            at_start = at_start and raw.startswith("From ") and (number == first_line or is_mail_start(raw))
+            at_start = at_start and raw.startswith("From ") and (number == 1 or is_mail_start(raw))
             open_field = in_fields = False
             _add_text(items, raw)
     return Header(tuple(item.make_item() for item in items))

@@ -96,8 +96,9 @@ def _decode_end(data: bytes, size: int) -> Tail | None:
     return Tail(first, size - len(first), size - len(first) + _find_last_difference(first, second))
 
 
-def _find_last_difference(first: bytes, second: bytes, step: int = 1 << 16) -> int:
+def _find_last_difference(first: bytes, second: bytes) -> int:
     """Return the end of the last place where the two differ; 0 when nowhere."""
+    step = 1 << 16
     for start in range((len(first) - 1) // step * step, -1, -step):
         if first[start : start + step] != second[start : start + step]:
             return max(

@@ -57,7 +57,7 @@ class RefreshResult(Struct, frozen=True):
 
 
 def refresh_patches(
-    stack: Stack, *, into: str | None = None, drop: bool = False, rewrite: Collection[str] = (), verb: str = "refresh"
+    stack: Stack, *, into: str | None = None, drop: bool = False, rewrite: Collection[str] = ()
 ) -> RefreshResult:
     """Write the tree's commits and edits back to ``patches/`` and the series file.
 
@@ -83,7 +83,7 @@ def refresh_patches(
         target = _get_stored_name(items[at]) or items[at].text.title
     items = [replace(item, same_diff=False) if _get_stored_name(item) in rewrite else item for item in items]
     written = make_series_update(stack, items, drop=drop)
-    _commit_patches(stack, verb, written, index=index if edits else None, worktree=tree if edits else None)
+    _commit_patches(stack, "refresh", written, index=index if edits else None, worktree=tree if edits else None)
     return RefreshResult(written, tuple(change.path for change in edits), target)
 
 

@@ -315,17 +315,17 @@ def is_new_lock(lock: Path, since: float) -> bool:
         return False
 
 
-def forget_stale_lock(repository: Repository, name: str, since: float, patience: float = 5.0) -> None:
+def forget_stale_lock(repository: Repository, name: str, since: float) -> None:
     """Remove the lock file ``name`` that a git of ours left when it was killed.
 
     It was killed after ``since`` (a file's mtime). Another git's is not ours to remove: one that was there before our
     transaction began, or one of a repository in which a git process still lives. Raises DecoupleError then, after
-    ``patience`` seconds.
+    some seconds.
     """
     import time
 
     lock = repository.git_dir / name
-    ends = time.monotonic() + patience
+    ends = time.monotonic() + 5.0
     while os.path.lexists(lock):
         ours = is_new_lock(lock, since)
         if ours and not has_git_process(repository.git_dir, repository.root):
@@ -352,12 +352,13 @@ def forget_ref_locks(repository: Repository) -> None:
         forget_stale_lock(repository, f"refs/decouple/{lock.name}", 0)
 
 
-def has_git_process(git_dir: Path, root: Path, processes: Path = Path("/proc")) -> bool:
+def has_git_process(git_dir: Path, root: Path) -> bool:
     """Return whether a git process works in this repository.
 
     It stands in it, or has one of its files open (``proc(5)``). Without a /proc nobody can tell: then it is taken to
-    be so where ``processes`` is no folder.
+    be so.
     """
+    processes = Path("/proc")
     if not processes.is_dir():
         return True
     places = (root.resolve(), git_dir.resolve())  # as /proc names them

@@ -34,6 +34,8 @@ MOST = 256 << 20
 _LOCAL = 30
 #: Two members with less than this between them are one request.
 GAP = 1 << 20
+#: Bytes that one request of a streamed member asks for.
+_PIECE = 16 << 20
 
 
 class Member(Struct, frozen=True):
@@ -104,7 +106,7 @@ class RemoteZip:
         self._progress.finish()
         return chosen
 
-    def stream_content(self, member: Member, piece: int = 16 << 20) -> Iterator[bytes]:
+    def stream_content(self, member: Member) -> Iterator[bytes]:
         """Yield the content of a member of any size, some MiB at a time.
 
         Nothing of it is kept. Raises DecoupleError when the data are damaged; their CRC is the caller's affair, who
@@ -117,7 +119,7 @@ class RemoteZip:
         decoder = zlib.decompressobj(-15)
         try:
             while at < end:
-                asked = f"bytes={at}-{min(at + piece, end) - 1}"
+                asked = f"bytes={at}-{min(at + _PIECE, end) - 1}"
                 _, data = self._downloader.retry_request(lambda asked=asked: self._request_once(asked))  # type: ignore[misc]
                 at += len(data)
                 yield decoder.decompress(data) if deflated else data
