@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import functools
+import itertools
 import re
 import runpy
 from collections.abc import Iterator
@@ -16,57 +17,57 @@ from decouple.cli import build_parser
 from decouple.cli.menu import VERBS
 from decouple.flows import test_cuda
 from decouple.release import proofs, status
-from tests.unit.cli.test_documents import PAGES, page_id
+from tests.unit.cli.test_documents import PAGES, page_id, whole_parser
 
 ROOT = Path(__file__).parents[3]
-REST = r"((?: (?!decouple |nox )[^\s`,;:()|]+)*)"
+REST = r"((?: (?!decouple |nox |# )[^\s`,;:()|&]+(?:[,:][^\s`,;:()|&]+)*)*)"
+"""The words of a command, up to the next command, a comment or the line's end."""
+SPAN = re.compile(r"(?<!`)(`{1,2})(?!`)[^`]+\1(?!`)")
+"""Code in a text, which may go over lines."""
 TYPED = re.compile(rf"(?<![\w/.-])decouple ([a-z][a-z0-9-]*){REST}")
 BY_NOX = re.compile(rf"\bnox -s ([a-z][\w.-]*) --{REST}")
 
 
 @functools.cache
-def options(verb: str) -> frozenset[str]:
-    """The long options of a verb, and of the verbs below it."""
-    found: set[str] = set()
-    (action,) = build_parser([verb])._subparsers._group_actions  # type: ignore[union-attr]
-    left = [action.choices[verb]]  # type: ignore[index,call-overload]
-    while left:
-        one = left.pop()
-        found.update(one._option_string_actions)
-        left += [leaf for a in one._actions if isinstance(a, argparse._SubParsersAction) for leaf in a.choices.values()]
-    return frozenset(found)
-
-
-@functools.cache
-def verbs_of_sessions() -> dict[str, str]:
-    """What a session of nox is called before its release -> the verb of ``decouple`` that gets what follows ``--``."""
+def list_sessions() -> dict[str, list[str]]:
+    """What a session of nox is called before its release -> the words of ``decouple`` that get what follows ``--``."""
     nox = runpy.run_path(str(ROOT / "noxfile.py"))
-    return {name: nox["WORDS"].get(name, [name])[0] for name in (*nox["PER_RELEASE"], *nox["GENERAL"])}
+    return {name: nox["WORDS"].get(name, [name]) for name in (*nox["PER_RELEASE"], *nox["GENERAL"])}
 
 
-def find_verb(session: str) -> str:
-    """The verb that ``session`` runs, as "test-cuda" of "test-cuda-slice-2.6"; empty where it runs another command."""
-    verbs = verbs_of_sessions()
-    return verbs.get(max((name for name in verbs if f"{session}-".startswith(f"{name}-")), key=len, default=""), "")
+def find_words(session: str) -> list[str]:
+    """The words that ``session`` runs, as "test-cuda" of "test-cuda-slice-2.6"; none where it runs another command."""
+    named = [name for name in list_sessions() if f"{session}-".startswith(f"{name}-")]
+    return list_sessions()[max(named, key=len)] if named else []
 
 
-def find_options(words: str) -> list[str]:
-    """The long options among ``words``, up to those that another program gets."""
-    return [word.partition("=")[0].rstrip(".'\"") for word in words.split(" -- ")[0].split() if word.startswith("--")]
+def find_lost(words: list[str]) -> list[str]:
+    """The parts and options in a command's words that it does not have, up to those that another program gets."""
+    parser, lost = whole_parser(), list[str]()
+    for given in itertools.takewhile(lambda word: word != "--", words):
+        word = given.strip("[]'\"").partition("=")[0].rstrip(".")
+        below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+        if word.startswith("-"):
+            lost += [word] if word not in parser._option_string_actions else []
+        elif below and word.islower():
+            if word not in below[0].choices:
+                return [word]
+            parser = below[0].choices[word]
+    return lost
 
 
 def wrong(text: str) -> Iterator[str]:
     """What in ``text`` is typed after ``decouple``, or after ``nox -s SESSION --``, and does not exist."""
-    line = " ".join(text.split())
-    for said in TYPED.finditer(line):
-        verb, named = said[1], find_options(said[2])
-        if verb in VERBS:
-            yield from (f"decouple {verb} {name}" for name in named if name not in {*options(verb), "--"})
-        elif named:
+    text = SPAN.sub(lambda span: " ".join(span[0].split()), text.replace("\\\n", " "))
+    text = re.sub(" +", " ", text)
+    for said in TYPED.finditer(text):
+        if said[1] in VERBS:
+            yield from (f"decouple {said[1]} {name}" for name in find_lost([said[1], *said[2].split()]))
+        elif " --" in said[2]:
             yield said[0]
-    for said in BY_NOX.finditer(line):
-        if verb := find_verb(said[1]):
-            yield from (f"nox -s {said[1]} -- {name}" for name in find_options(said[2]) if name not in options(verb))
+    for said in BY_NOX.finditer(text):
+        if words := find_words(said[1]):
+            yield from (f"nox -s {said[1]} -- {name}" for name in find_lost([*words, *said[2].split()]))
 
 
 def texts(path: Path) -> Iterator[str]:
@@ -120,7 +121,12 @@ def test_the_commands_of_the_table_of_proofs_can_be_typed() -> None:
     assert one.command.endswith(" --env portable --python PYTHON3.13 --cuda 12.4 --kernels official")
 
 
-def test_a_wrong_option_is_found() -> None:
+def test_a_part_or_option_that_a_command_lacks_is_found_however_it_is_written() -> None:
+    text = (
+        "`decouple lint --a`\n$ decouple try wheels 2.6 \\\n    --b=3\ndecouple repack x\nnox -s build-2.6 -- [--c 4]\n"
+    )
+    lost = ["decouple lint --a", "decouple try --b", "decouple repack x", "nox -s build-2.6 -- --c"]
+    assert list(wrong(text)) == lost
     assert list(wrong("then `decouple apply 2.6 --replace` does it")) == ["decouple apply --replace"]
     assert not list(wrong("then `decouple apply 2.6 --offline` does it"))
 

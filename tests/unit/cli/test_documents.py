@@ -78,47 +78,10 @@ def test_every_command_exists(page: Path) -> None:
     assert (ours - verbs(), menu - sessions()) == (set(), set())
 
 
-def typed(text: str) -> Iterator[list[str]]:
-    """The words of each command of ``decouple`` on a page, typed as one or as a session of nox with its arguments."""
-    text = text.replace("\\\n", " ")
-    for words in re.findall(rf"{BEFORE}decouple ([^`\n#;&|]+)", text, re.M):
-        yield words.split()
-    for verb, words in re.findall(r"\bnox -s ([a-z-]+?)(?:-\d[\w.]*)? -- ([^`\n#;&|]+)", text):
-        if verb in verbs():
-            yield [verb, *words.split()]
-
-
 @functools.cache
 def whole_parser() -> argparse.ArgumentParser:
     """That of all commands, which takes a second to build."""
     return build_parser()
-
-
-def find_lost(words: list[str]) -> set[str]:
-    """The parts and options in a command's words that it does not have."""
-    parser, lost = whole_parser(), set[str]()
-    for word in (word.strip("[]").partition("=")[0] for word in itertools.takewhile(lambda word: word != "--", words)):
-        below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-        if word.startswith("-"):
-            lost |= {word} - parser._option_string_actions.keys()
-        elif below and word.islower():
-            if word not in below[0].choices:
-                return {word}
-            parser = below[0].choices[word]
-    return lost
-
-
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_every_part_and_option_of_a_command_exists(page: Path) -> None:
-    found = {" ".join(words): find_lost(words) for words in typed(page.read_text(encoding="utf-8"))}
-    assert {words: lost for words, lost in found.items() if lost} == {}
-
-
-def test_an_option_that_a_command_lacks_is_seen_however_it_is_written() -> None:
-    text = (
-        "`decouple lint --a`\n$ decouple try wheels 2.6 \\\n    --b=3\ndecouple repack x\nnox -s build-2.6 -- [--c 4]\n"
-    )
-    assert [find_lost(words) for words in typed(text)] == [{"--a"}, {"--b"}, {"x"}, {"--c"}]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
