@@ -28,6 +28,7 @@ from decouple.syntax.preprocessor import parse_directives
 from decouple.upstream.readers import FolderSource, OpenedSource
 from tests.real.test_evolutions import Evolve, add_kernel, bound_shmem, carried, edited, grown, pristine
 from tests.real.test_evolutions import project as without_overlay
+from tests.support.files import write_files
 
 __all__ = ["pristine", "without_overlay"]
 
@@ -211,9 +212,7 @@ def chosen(tree: Path, *, apart: bool = False) -> None:
 
 
 def write(tree: Path, *names: str, text: str = "int made_up;\n") -> None:
-    for name in names:
-        (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        (tree / name).write_text(text)
+    write_files(tree, dict.fromkeys(names, text))
 
 
 def listed(tree: Path, name: str, *paths: str) -> None:

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from decouple.cli import main
 from decouple.cli.last_resort import run_to_end
+from tests.support.files import write_files
 from tests.support.series import LINES, RELEASE, World, contents, git, usual_world
 from tests.support.variables import set_variables
 
@@ -854,9 +855,8 @@ def _clean(folder: Path) -> Scene:
     """What is deleted goes file by file; wheels stay."""
     project = folder / "project"
     if not project.exists():
-        for name in ("build/2.6/stage1/a/b.o", "build/2.6/stage2/c.o", "dist/2.6/x.whl", "series/2.6", "patches/x"):
-            (project / name).parent.mkdir(parents=True, exist_ok=True)
-            (project / name).write_text("")
+        names = ("build/2.6/stage1/a/b.o", "build/2.6/stage2/c.o", "dist/2.6/x.whl", "series/2.6", "patches/x")
+        write_files(project, dict.fromkeys(names, ""))
         for number in range(300):
             (project / f"build/2.6/stage1/a/{number}.o").write_text("object")
     return Scene(decouple(folder, "clean", RELEASE), lambda: files(project), between=True)

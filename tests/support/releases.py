@@ -16,6 +16,7 @@ from decouple.upstream.providers.debian import DebianSource
 from decouple.upstream.providers.git import GitSource
 from decouple.upstream.providers.github import GithubSource
 from decouple.upstream.providers.wheel import WheelSource
+from tests.support.files import write_files
 
 COMMIT = "2236df1770800ffea5697b11b0bb0d910b2e59e1"
 TOOLCHAIN = Toolchain(("3.12",), "12.4", ("nvidia-cudnn-cu12==9.1.0.70",), "9.3.1", 13)
@@ -33,10 +34,7 @@ def sample_tree(root: Path) -> Path:
         "scripts/build.bat": b"@echo off\r\n",
         "build/hidden.o": bytes(range(256)),
     }
-    for name, data in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+    write_files(root, files)
     (root / "scripts/build.sh").chmod(0o755)
     (root / "README").symlink_to("torch/__init__.py")
     (root / "torch/up").symlink_to("../scripts/")
@@ -119,9 +117,7 @@ def git_repository(tree: Path, repo: Path, *, submodule: Path | None = None) -> 
     subprocess.run(["cp", "-a", f"{tree}/.", str(repo)], check=True)
     (repo / ".gitignore").write_text("build/\n")
     (repo / ".gitattributes").write_text("*.bat text eol=crlf\n")
-    for name in (".github/workflows/ci.yml", ".ci/run.sh", ".circleci/config.yml"):
-        (repo / name).parent.mkdir(parents=True, exist_ok=True)
-        (repo / name).write_text("x\n")
+    write_files(repo, dict.fromkeys((".github/workflows/ci.yml", ".ci/run.sh", ".circleci/config.yml"), "x\n"))
 
     def git(*arguments: str) -> str:
         command = ["git", "-c", "user.name=t", "-c", "user.email=t@t", "-c", "protocol.file.allow=always", *arguments]

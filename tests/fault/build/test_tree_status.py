@@ -15,6 +15,7 @@ from decouple.build import tree_status
 from decouple.build.tree_status import keep_clean
 from decouple.flows import shell
 from decouple.flows.shell import ShellRequest
+from tests.support.files import write_files
 from tests.support.series import World, git, usual_world
 
 KILLED = """
@@ -131,9 +132,7 @@ def test_a_source_that_a_person_adds_while_a_build_runs_stays_visible(world: Wor
         "torch/return_types.pyi",
     ]
     with keep_clean(tree, "stage1", say=said.append):
-        for name in (*added, *generated):
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            (tree / name).write_text("")
+        write_files(tree, dict.fromkeys((*added, *generated), ""))
         (tree / "later").mkdir()
     assert tree_status.list_new_files(tree) == sorted(added)
     told = "aten/new/CMakeLists.txt, aten/new/kernel.cpp, torch/new.fbs and 6 more"

@@ -13,6 +13,7 @@ from decouple.build import estimate, root_description, rootfs
 from decouple.build.root_description import compute_layer_digest
 from decouple.cli import main
 from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages
+from tests.support.files import write_files
 
 
 @pytest.fixture
@@ -78,9 +79,7 @@ def test_a_build_that_was_stopped_says_what_is_left(checkout: Path) -> None:
     table = sorted(rows, key=lambda row: row[1])[-1000:]
     (build / "build.ninja").write_text("".join(f"build {name}: CXX_COMPILER__x_y src\n" for name, _ in table))
     done = [name for name, _ in table[:900]]
-    for name in done:
-        (build / name).parent.mkdir(parents=True, exist_ok=True)
-        (build / name).touch()
+    write_files(build, dict.fromkeys(done, ""))
     (build / ".ninja_log").write_text("# ninja log v5\n" + "".join(f"0\t1\t0\t{name}\tx\n" for name in done))
     (left,) = estimate_stages(request)
     share = sum(value for _, value in table[900:]) / sum(value for _, value in table)

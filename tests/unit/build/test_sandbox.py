@@ -13,6 +13,7 @@ from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.build import preflight, sandbox
 from decouple.cli import build_parser
 from decouple.cli.advice import select_fitting
+from tests.support.files import write_files
 
 USER_NAMESPACE = ("unshare", "--user", "--map-root-user")
 works = not subprocess.run([*USER_NAMESPACE, "true"], capture_output=True).returncode
@@ -55,10 +56,7 @@ def test_what_mount_says_of_a_refusal_is_told() -> None:
 
 def make_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **settings: str) -> None:
     """A machine that refuses user namespaces, with these settings and no others."""
-    for name, value in settings.items():
-        path = tmp_path / name.replace("__", "/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{value}\n")
+    write_files(tmp_path, {name.replace("__", "/"): f"{value}\n" for name, value in settings.items()})
     monkeypatch.setattr(sandbox, "_SYSCTL", tmp_path)
     monkeypatch.setattr(sandbox, "is_root", lambda: False)
     monkeypatch.setattr(sandbox, "_make_unshare_words", lambda network: ["sh", "-c", "echo refused >&2; exit 1", "sh"])

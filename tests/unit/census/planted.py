@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.unit.relocate.trees import FILES, write
+from tests.support.files import write_files
+from tests.unit.relocate.trees import FILES
 
 #: file -> what is planted there
 PLANTED = {
@@ -45,4 +46,4 @@ def tree(root: Path) -> Path:
     units = ", ".join(f'"{name}"' for name in ["torch/csrc/a.cpp", *UNITS])
     files = {**FILES, **PLANTED, **OF_ROCM, **CONTROL}
     files["build_variables.bzl"] = f"libtorch_cmake_sources = [{units}]\nlibtorch_cuda_core_sources = []\n"
-    return write(root, files)
+    return write_files(root, files)

@@ -18,8 +18,8 @@ from decouple.census.finding import Census, Finding
 from decouple.census.scan import list_tree_files, scan_tree
 from decouple.inventory import rules as rule_files
 from decouple.relocate.plan import make_plan
+from tests.support.files import write_files
 from tests.unit.census import planted
-from tests.unit.relocate.trees import write
 
 
 def take(tree: Path, jobs: int = 1, vendor: str = "cuda") -> Census:
@@ -39,7 +39,7 @@ def at(census: Census, path: str, category: str) -> list[Finding]:
 
 
 def make_repository(tree: Path) -> None:
-    write(tree, {".gitignore": "/c10/made.cpp\n", "c10/util/a.cpp": "", "tools/build/a.py": ""})
+    write_files(tree, {".gitignore": "/c10/made.cpp\n", "c10/util/a.cpp": "", "tools/build/a.py": ""})
     subprocess.run(["git", "init", "-q"], cwd=tree, check=True)
     subprocess.run(["git", "add", "-A"], cwd=tree, check=True)
 
@@ -48,14 +48,14 @@ def test_a_new_file_that_git_does_not_know_yet_is_one_of_the_tree(tmp_path: Path
     """CMake's globs compile it, too; what git is told to ignore, a build made."""
     make_repository(tmp_path)
     made = {"c10/made.cpp": "", "build/b.cpp": "", "torch/__pycache__/c.pyc": ""}
-    write(tmp_path, {"c10/util/new.cpp": "#include <cuda_runtime.h>\n", **made})
+    write_files(tmp_path, {"c10/util/new.cpp": "#include <cuda_runtime.h>\n", **made})
     known = [".gitignore", "c10/util/a.cpp", "tools/build/a.py"]
     assert list_tree_files(tmp_path) == sorted([*known, "c10/util/new.cpp"])
 
 
 def test_a_tree_has_the_same_files_with_git_and_without(tmp_path: Path) -> None:
     make_repository(tmp_path)
-    write(tmp_path, {"build/b.cpp": ""})
+    write_files(tmp_path, {"build/b.cpp": ""})
     known = list_tree_files(tmp_path)
     shutil.rmtree(tmp_path / ".git")
     assert list_tree_files(tmp_path) == known == [".gitignore", "c10/util/a.cpp", "tools/build/a.py"]

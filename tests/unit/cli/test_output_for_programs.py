@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from decouple.cli import main
+from tests.support.files import write_files
 from tests.unit.census import planted
 from tests.unit.rebase.test_session import Project, conflict_in_b
 from tests.unit.rebase.test_session import project as project
-from tests.unit.relocate.trees import FILES, write
+from tests.unit.relocate.trees import FILES
 
 
 def test_a_check_with_the_series_of_another_release(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,7 +50,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_uses_of_a_vendors_names(checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path / "pytorch", FILES)
+    write_files(tmp_path / "pytorch", FILES)
     names = tmp_path / "acme.toml"
     names.write_text('[prefix]\ncuda = "acme"\n')
     words = ["stages", "reuse", "2.6", "--tree", str(tmp_path / "pytorch"), "--json", "--names", str(names)]
@@ -61,7 +62,7 @@ def test_the_uses_of_a_vendors_names(checkout: Path, tmp_path: Path, capsys: pyt
 
 def test_couplings_are_one_a_line(checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tree = planted.tree(tmp_path / "pytorch")
-    write(tree, {"torch/headeronly/cuda/A.h": ""})
+    write_files(tree, {"torch/headeronly/cuda/A.h": ""})
     assert main(["census", "2.6", "--tree", str(tree), "--couplings"]) == 0
     said = capsys.readouterr()
     assert all(line.split(":")[1].isdigit() for line in said.out.splitlines())

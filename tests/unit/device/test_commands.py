@@ -10,6 +10,7 @@ import pytest
 from decouple.base.paths import find_project
 from decouple.cli import main
 from decouple.device.reuse import load_names
+from tests.support.files import write_files
 
 
 def test_the_cuda_key_makes_a_thin_folder_and_says_what_to_fill_in(
@@ -65,9 +66,7 @@ TREE = {
 
 
 def test_the_report_on_a_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, text in TREE.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+    write_files(tmp_path, TREE)
     (tmp_path / "acme.toml").write_text('[prefix]\ncuda = "acme"\n')
     arguments = ["stages", "reuse", "2.6", "--tree", str(tmp_path), "--names", str(tmp_path / "acme.toml")]
     assert main([*arguments, "--header", str(tmp_path / "out" / "names.h")]) == 1  # cublasCreate_v2 is open

@@ -29,9 +29,9 @@ from decouple.verify.audit import ElfAudit, ElfFault
 from decouple.verify.checks import CheckResult
 from decouple.verify.kernels.compare import KernelComparison, KernelDifference
 from decouple.verify.parity import Parity
+from tests.support.files import write_files
 from tests.unit.census import planted
 from tests.unit.index.wheels import SERIES_A, SERIES_B, make_wheel
-from tests.unit.relocate import trees
 
 BUILT = PortableWheels(Path(), "2.6", python="3.13")
 SAME = KernelComparison("ours", "official", ("sm_90",), 1, 1, 1, 1, 0, 0, 0, ())
@@ -93,8 +93,7 @@ def test_the_verdict_counts_every_vendors_couplings_and_says_of_a_broken_tree_th
     (tree / "build_variables.bzl").write_text("sources = [\n")
     assert judge().count_found() == {"lint": 0}
     (tree / "build_variables.bzl").unlink()
-    for path in load_sources().sources:
-        trees.write(tmp_path / "project", {path: ""})
+    write_files(tmp_path / "project", dict.fromkeys(load_sources().sources, ""))
     assert f"stage2-sources: {tree}/build_variables.bzl: No such file or directory" in judge().unasked
 
 

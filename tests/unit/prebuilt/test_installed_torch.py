@@ -12,6 +12,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.prebuilt import dynamic_symbols, installed_torch, kernel_folder, official_symbols, symbols
 from decouple.prebuilt.pairing import Pair, RemoteWheel
 from decouple.upstream.download import Downloader
+from tests.support.files import write_files
 from tests.unit.prebuilt.test_symbols import compiled
 
 pytestmark = pytest.mark.tools("c++")
@@ -39,9 +40,7 @@ namespace at { void add(); } namespace c10 { void alloc(); } namespace pipe { vo
 void use() { at::add(); c10::alloc(); pipe::gdr(); pipe::plain(); }"""
     compiled(kernels, lib / "libtorch_cuda.so.2.6", "-Wl,-soname,libtorch_cuda.so.2.6", str(core), str(c10))
     (lib / "libtorch_cuda.so").symlink_to("libtorch_cuda.so.2.6")
-    for name, text in zip(kernel_folder.CONFIG, (NVCC, ""), strict=True):
-        (prefix / "include" / name).parent.mkdir(parents=True, exist_ok=True)
-        (prefix / "include" / name).write_text(text)
+    write_files(prefix / "include", dict(zip(kernel_folder.CONFIG, (NVCC, ""), strict=True)))
     (prefix / "share/doc/libtorch-cuda").mkdir(parents=True)
     (prefix / "share/doc/libtorch-cuda/copyright").write_text("BSD-3-Clause")
     return prefix

@@ -20,6 +20,7 @@ from decouple.prebuilt import core_half, dynamic_symbols, kernel_folder, officia
 from decouple.prebuilt.pairing import Pair, RemoteWheel
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
+from tests.support.files import write_files
 from tests.support.server import FaultyServer, truncated
 from tests.unit.prebuilt.test_symbols import CORE, KERNELS, compiled
 
@@ -242,9 +243,7 @@ def test_a_core_half_of_an_installed_wheel_takes_nothing_from_it(
     content: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is a virtual environment beside that Python's: what both share is linked, what differs is new."""
-    for name, data in {**content, "torch/__init__.py": b""}.items():
-        (tmp_path / "official" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "official" / name).write_bytes(data)
+    write_files(tmp_path / "official", {**content, "torch/__init__.py": b""})
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "official"))
     with zipfile.ZipFile(tmp_path / "torch_cuda.whl", "w") as wheel:
         wheel.writestr("torch_cuda/__init__.py", "")

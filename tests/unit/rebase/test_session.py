@@ -20,6 +20,7 @@ from decouple.rebase.carry import Step
 from decouple.rebase.series_carry import RebaseWork
 from decouple.relocate.plan import Move, Plan
 from decouple.relocate.stage2 import load_sources
+from tests.support.files import write_files
 from tests.unit.rebase.releases import numbered
 
 ROOT = Path(__file__).parents[3]
@@ -50,9 +51,7 @@ class Project:
         (self.root / "patches").mkdir()
 
     def write(self, name: str, text: str) -> None:
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        write_files(self.root, {name: text})
 
     def upstream(self, release: str, files: dict[str, str]) -> None:
         for name, text in {"build_variables.bzl": "", "torch/__init__.py": "", **files}.items():
@@ -63,15 +62,13 @@ class Project:
 
     def lay_overlay(self) -> None:
         """Write what `apply` lays over a tree, with stage 2's lists, which a verdict reads."""
-        for path in ("third_device/README", *load_sources().sources):
-            self.write(path, "# laid over the tree\n")
+        names = ("third_device/README", *load_sources().sources)
+        write_files(self.root, dict.fromkeys(names, "# laid over the tree\n"))
 
     def patch(self, name: str, path: str, before: str, after: str) -> None:
         """Add a patch that turns ``path`` from ``before`` to ``after`` to the series of 1.0."""
         folder = self.root / "cut"
-        for side, text in (("a", before), ("b", after)):
-            (folder / side / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / side / path).write_text(text)
+        write_files(folder, {f"a/{path}": before, f"b/{path}": after})
         command = ["git", "diff", "--no-index", "--no-prefix", "--full-index", f"a/{path}", f"b/{path}"]
         diff = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
         identity = name.split("-", 1)[1]

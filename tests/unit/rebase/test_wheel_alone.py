@@ -17,6 +17,7 @@ from decouple.release.manifest import Manifest
 from decouple.release.manifest_toml import render_manifest
 from decouple.upstream.providers.wheel import WheelSource
 from tests.support import releases
+from tests.support.files import write_files
 from tests.support.server import FaultyServer, http_server  # noqa: F401 - a fixture
 from tests.unit.rebase.releases import numbered
 
@@ -59,15 +60,10 @@ class Project:
         self.write("series/1.0", "".join(f"1.0/{name}.patch\n" for name in names))
 
     def write(self, name: str, text: str) -> None:
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        write_files(self.root, {name: text})
 
     def upstream(self, release: str, files: dict[str, str]) -> None:
-        for name, text in files.items():
-            path = self.sources[release] / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+        write_files(self.sources[release], files)
 
     def manifest(self, release: str, wheel: bytes) -> None:
         name = f"torch-{release}.0-cp312-cp312-manylinux1_x86_64.whl"

@@ -9,7 +9,8 @@ import pytest
 
 from decouple.cli import main
 from decouple.inventory.rules import load_rules
-from tests.unit.relocate.trees import FILES, write
+from tests.support.files import write_files
+from tests.unit.relocate.trees import FILES
 
 PATCH = "patches/2.6/0001-relocate-cuda-sources.patch"
 
@@ -21,7 +22,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / "project" / name).mkdir(parents=True)
     (tmp_path / "project/series/2.6.toml").touch()
     monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path / "project"))
-    write(tmp_path / "pytorch", FILES)
+    write_files(tmp_path / "pytorch", FILES)
     return tmp_path / "project"
 
 
@@ -79,7 +80,7 @@ def test_json_holds_the_chain_that_proves_a_stay(project: Path, capsys: pytest.C
 
 def test_what_no_rule_places_is_listed_and_fails(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(project, "--unclassified") == 0
-    write(project.parent / "pytorch", {"torch/headeronly/cuda/A.h": ""})
+    write_files(project.parent / "pytorch", {"torch/headeronly/cuda/A.h": ""})
     assert run(project, "--unclassified") == 1 and "torch/headeronly/cuda/A.h" in capsys.readouterr().out
     assert run(project) == 1
     said = capsys.readouterr().err
@@ -92,12 +93,12 @@ def test_a_hollow_unit_stops_the_patch_and_is_named(project: Path, capsys: pytes
     assert run(project, "--write") == 0
     before, hollow = (project / PATCH).read_bytes(), "torch/csrc/inductor/launcher/cuda.cpp"
     lists = FILES["build_variables.bzl"].replace("core = [", f'core = ["{hollow}", ')
-    tree = write(
+    tree = write_files(
         project.parent / "pytorch", {"build_variables.bzl": lists, hollow: "#ifdef USE_CUDA\nint a;\n#endif\n"}
     )
     capsys.readouterr()
     assert run(project, "--check") == 1 and f"{hollow}: stage 1 compiles it" in capsys.readouterr().out
-    write(tree, {"aten/src/ATen/cuda/New.h": "#pragma once\n"})
+    write_files(tree, {"aten/src/ATen/cuda/New.h": "#pragma once\n"})
     assert run(project, "--write") == 1 and (project / PATCH).read_bytes() == before
     assert f"{hollow}: stage 1 compiles it" in capsys.readouterr().err
     assert run(project) == 0 and f"{hollow}: stage 1 compiles it" in capsys.readouterr().out

@@ -13,7 +13,8 @@ from decouple.inventory import rules as rule_files
 from decouple.inventory.rules import Cut, Rule, RuleFile
 from decouple.relocate.plan import list_unclassified, make_plan
 from decouple.relocate.relocation_patch import render_patch
-from tests.unit.relocate.trees import FILES, write
+from tests.support.files import write_files
+from tests.unit.relocate.trees import FILES
 
 UNGUARDED = "#include <torch/csrc/utils/cuda_enabled.h>\n#include <c10/cuda/CUDAStream.h>\n"
 ROOT = "third_device/torch_cuda/torch_cuda"
@@ -26,7 +27,7 @@ def rules() -> RuleFile:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    return write(tmp_path / "pytorch", FILES)
+    return write_files(tmp_path / "pytorch", FILES)
 
 
 def test_each_file_goes_where_its_rules_say(tree: Path, rules: RuleFile) -> None:
@@ -56,12 +57,12 @@ def test_what_stage_1_includes_stays_with_the_chain_that_proves_it(tree: Path, r
 
 def test_a_guarded_include_keeps_nothing_and_an_unguarded_one_does(tree: Path, rules: RuleFile) -> None:
     assert "c10/cuda/CUDAStream.h" in make_plan(tree, rules).mapping
-    write(tree, {"torch/csrc/a.cpp": UNGUARDED})
+    write_files(tree, {"torch/csrc/a.cpp": UNGUARDED})
     assert "c10/cuda/CUDAStream.h" not in make_plan(tree, rules).mapping
 
 
 def test_an_unclassified_cuda_file_is_an_error_that_names_it(tree: Path, rules: RuleFile) -> None:
-    write(tree, {"torch/headeronly/cuda/Half.h": ""})
+    write_files(tree, {"torch/headeronly/cuda/Half.h": ""})
     assert list_unclassified(tree, rules) == ["torch/headeronly/cuda/Half.h"]
     with pytest.raises(DecoupleError, match=r"Half\.h: unclassified"):
         make_plan(tree, rules)
@@ -76,7 +77,7 @@ LAUNCHER = "torch/csrc/inductor/launcher/cuda"
 def test_a_unit_with_nothing_left_in_it_is_named(tree: Path, rules: RuleFile, text: str) -> None:
     """Its header would move and it would stay, where no library compiles it any more: its bindings would be gone."""
     core = f'core = ["torch/csrc/a.cpp", "{LAUNCHER}.cpp"]\nlibtorch_cmake_sources = sorted(core)\n'
-    write(tree, {"build_variables.bzl": core, f"{LAUNCHER}.cpp": text, f"{LAUNCHER}.h": "#pragma once\n"})
+    write_files(tree, {"build_variables.bzl": core, f"{LAUNCHER}.cpp": text, f"{LAUNCHER}.h": "#pragma once\n"})
     assert make_plan(tree, rules).hollow == (f"{LAUNCHER}.cpp",)
     known = structs.replace(rules.stage1, taken_out=[*rules.stage1.taken_out, f"{LAUNCHER}.cpp"])
     plan = make_plan(tree, structs.replace(rules, stage1=known))
@@ -86,7 +87,9 @@ def test_a_unit_with_nothing_left_in_it_is_named(tree: Path, rules: RuleFile, te
 
 def test_a_unit_with_something_left_in_it_stays(tree: Path, rules: RuleFile) -> None:
     core = f'core = ["torch/csrc/a.cpp", "{LAUNCHER}.cpp"]\nlibtorch_cmake_sources = sorted(core)\n'
-    write(tree, {"build_variables.bzl": core, f"{LAUNCHER}.cpp": "#ifdef USE_CUDA\nint a;\n#else\nint b;\n#endif\n"})
+    write_files(
+        tree, {"build_variables.bzl": core, f"{LAUNCHER}.cpp": "#ifdef USE_CUDA\nint a;\n#else\nint b;\n#endif\n"}
+    )
     plan = make_plan(tree, rules)
     assert f"{LAUNCHER}.cpp" not in plan.mapping
     assert plan.hollow == ()
@@ -99,7 +102,7 @@ def test_two_rules_that_disagree_are_an_error_that_names_the_file(tree: Path, ru
 
 
 def test_two_files_that_would_get_one_name_are_an_error(tree: Path, rules: RuleFile) -> None:
-    write(tree, {"c10/cuda/x/A.h": "", "c10/hip/cuda/A.h": ""})
+    write_files(tree, {"c10/cuda/x/A.h": "", "c10/hip/cuda/A.h": ""})
     flat = Rule("flat", "directory", "c10/hip/cuda", "csrc/framework/c10/cuda/x", "", ("c10/hip/cuda/**",))
     crowded = structs.replace(rules, rules=(*rules.rules, flat), keeps=())
     with pytest.raises(DecoupleError, match="would both become"):
@@ -113,7 +116,7 @@ def test_a_cut_that_no_longer_stands_is_an_error(tree: Path, rules: RuleFile) ->
 
 
 def test_a_cut_lets_a_header_go_that_the_core_still_includes(tree: Path, rules: RuleFile) -> None:
-    write(tree, {"torch/csrc/a.cpp": UNGUARDED})
+    write_files(tree, {"torch/csrc/a.cpp": UNGUARDED})
     cut = Cut("c10/cuda/CUDAStream.h", ("torch/csrc/a.cpp",), "a patch takes the include out")
     assert "c10/cuda/CUDAStream.h" in make_plan(tree, structs.replace(rules, cuts=(cut,))).mapping
 
@@ -126,7 +129,7 @@ def test_a_cut_of_a_later_release_is_no_error_in_another(tree: Path, rules: Rule
 def test_a_unit_that_a_patch_takes_out_of_the_core_s_lists_moves(tree: Path, rules: RuleFile) -> None:
     unit = "torch/csrc/inductor/static_cuda_launcher.cpp"
     lists = f'libtorch_cmake_sources = ["torch/csrc/a.cpp", "{unit}"]\nlibtorch_cuda_core_sources = []\n'
-    write(tree, {unit: "#ifdef USE_CUDA\nint x;\n#endif\n", "build_variables.bzl": lists})
+    write_files(tree, {unit: "#ifdef USE_CUDA\nint x;\n#endif\n", "build_variables.bzl": lists})
     assert make_plan(tree, rules).mapping[unit].startswith(ROOT)
     kept = structs.replace(rules, stage1=structs.replace(rules.stage1, taken_out=()))
     assert unit not in make_plan(tree, kept).mapping

@@ -10,8 +10,8 @@ from decouple.base.paths import find_project
 from decouple.cli import main
 from decouple.relocate.plan import HOLLOW_REASON
 from decouple.relocate.stage2 import LeftUnits, ListsReport, Stage2Sources, check_lists, load_sources
+from tests.support.files import write_files
 from tests.unit.relocate.trees import FILES as TREE
-from tests.unit.relocate.trees import write
 
 SOURCES = """
 set(ATEN aten/src/ATen)
@@ -34,9 +34,7 @@ def report(
 ) -> ListsReport:
     (folder / "Sources.cmake").write_text(SOURCES)
     (folder / "build_variables.bzl").write_text(f'libtorch_cuda_core_sources = ["{listed}"]\n')
-    for name in files:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).touch()
+    write_files(folder, dict.fromkeys(files, ""))
     return check_lists(folder, moved, folder, DATA)
 
 
@@ -48,7 +46,7 @@ def test_what_no_rule_settles_is_told_with_what_stage_2_lacks(
     hollow = "torch/csrc/inductor/launcher/cuda.cpp"
     lists = f'libtorch_cmake_sources = ["torch/csrc/a.cpp", "{hollow}"]\n'
     more = {"build_variables.bzl": lists, hollow: "#ifdef USE_CUDA\nint a;\n#endif\n", "torch/odd/cuda/a.cu": ""}
-    tree = write(tmp_path, {**TREE, **more, "aten/src/ATen/cuda/madeup/new.cu": ""})
+    tree = write_files(tmp_path, {**TREE, **more, "aten/src/ATen/cuda/madeup/new.cu": ""})
     assert main(["stages", "sources", "2.6", "--tree", str(tree)]) == 1
     told = capsys.readouterr().out.splitlines()
     assert "torch/odd/cuda/a.cu: no rule places this CUDA file" in told
@@ -120,10 +118,8 @@ LATER = {
 @pytest.mark.parametrize("since", LATER)
 def test_what_later_releases_added_is_compiled_whichever_list_of_theirs_has_it(tmp_path: Path, since: str) -> None:
     moved = LATER[since]
-    for name in (*moved, f"{C10D}/symm_mem/SymmetricMemory.cpp"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    (tmp_path / "build_variables.bzl").write_text("")
+    written = (*moved, f"{C10D}/symm_mem/SymmetricMemory.cpp", "build_variables.bzl")
+    write_files(tmp_path, dict.fromkeys(written, ""))
     found = check_lists(tmp_path, moved, find_project())
     assert [fault for fault in found.faults if "by no list" in fault] == []
     later = load_sources().later
@@ -138,7 +134,5 @@ def test_no_pattern_of_a_later_release_takes_what_stays_in_the_core(tmp_path: Pa
         "Functional.cpp",
         "gloo/ProcessGroupGloo.cpp",
     )
-    for name in stays:
-        (tmp_path / C10D / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / C10D / name).touch()
+    write_files(tmp_path / C10D, dict.fromkeys(stays, ""))
     assert [one for pattern in load_sources().later for one in tmp_path.glob(pattern)] == []

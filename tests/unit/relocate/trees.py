@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 FILES = {
     "build_variables.bzl": 'core = ["torch/csrc/a.cpp"]\nlibtorch_cmake_sources = sorted(core)\n'
     'libtorch_cuda_core_sources = ["torch/csrc/jit/passes/fuse_gpu.cpp"]\n',
@@ -25,12 +23,3 @@ FILES = {
     "torch/csrc/cuda/Module.cpp": "",
     "torch/cuda/__init__.py": "",
 }
-
-
-def write(root: Path, files: dict[str, str]) -> Path:
-    """Write ``files`` below ``root``; returns it."""
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return root

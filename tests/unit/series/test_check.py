@@ -20,6 +20,7 @@ from decouple.patch.parse import REGULAR, Patch
 from decouple.series.check import Fit, PatchFit, check_series
 from decouple.upstream import readers as sources
 from decouple.upstream.readers import open_path, read_archive
+from tests.support.files import write_files
 from tests.support.reader import Reader
 
 LINES = [f"line {number}\n" for number in range(1, 41)]
@@ -189,9 +190,7 @@ def test_a_damaged_archive_or_cache(tmp_path: Path) -> None:
 def repository(tmp_path: Path) -> Path:
     """A git repository with SOURCE and an executable."""
     folder = tmp_path / "repository"
-    for name, data in SOURCE.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(data)
+    write_files(folder, SOURCE)
     (folder / "empty").chmod(0o755)
     for command in (["init", "-q"], ["add", "-A"], ["-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qm", "x"]):
         subprocess.run(["git", *command], cwd=folder, check=True)

@@ -12,7 +12,8 @@ from decouple.relocate.plan import make_plan
 from decouple.relocate.relocation_patch import render_patch
 from decouple.series.check import Fit, PatchFit, check_series
 from decouple.upstream.readers import FolderSource, MemorySource, OpenedSource
-from tests.unit.relocate.trees import FILES, write
+from tests.support.files import write_files
+from tests.unit.relocate.trees import FILES
 
 NEW = "torch/csrc/cuda/GreenContext.cpp"
 
@@ -20,9 +21,9 @@ NEW = "torch/csrc/cuda/GreenContext.cpp"
 def judge(tree: Path, more: dict[str, str], *, names_alone: bool = False) -> PatchFit:
     """Judge the relocation of FILES on a tree where upstream has ``more``."""
     rules = load_rules()
-    write(tree, FILES)
+    write_files(tree, FILES)
     text = render_patch(make_plan(tree, rules).moves, rules, "2.6")
-    write(tree, more)
+    write_files(tree, more)
     source = FolderSource(tree)
     opened = OpenedSource(source, "here")
     if names_alone:
@@ -59,14 +60,14 @@ def test_a_file_that_no_rule_places_is_a_conflict_as_it_stops_a_rebase(tmp_path:
 
 def test_what_such_a_relocation_moves_is_where_later_patches_look_for_it(tmp_path: Path) -> None:
     rules = load_rules()
-    write(tmp_path, FILES)
+    write_files(tmp_path, FILES)
     moves = make_plan(tmp_path, rules).moves
     relocation = parse_patch(render_patch(moves, rules, "2.6").encode(), name="2.6/0001-relocate.patch")
     moved = next(move for move in moves if FILES.get(move.origin, "").count("\n") == 1)
     line = FILES[moved.origin].rstrip("\n")
     body = f"--- a/{moved.target}\n+++ b/{moved.target}\n@@ -1 +1 @@\n-{line}\n+{line} // ours\n"
     edit = parse_patch(f"diff --git a/{moved.target} b/{moved.target}\n{body}".encode(), name="2.6/0002-edit.patch")
-    write(tmp_path, {"torch/csrc/elsewhere/cuda_green.cpp": ""})
+    write_files(tmp_path, {"torch/csrc/elsewhere/cuda_green.cpp": ""})
     opened = OpenedSource(FolderSource(tmp_path), "here")
     remaker = PatchRemaker({})
     first, second = check_series(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_project
+from tests.support.files import write_files
 
 CMAKE = find_project() / "third_device/torch_cuda/cmake"
 #: Option -> where it is looked for, header with its version, that header's lines, the library
@@ -53,9 +54,7 @@ def install(place: Path, name: str, version: str = "9.9.9", needs: Iterable[Path
     """Headers and library of one of `LIBRARIES`, below its own prefix."""
     _, header, numbers, library = LIBRARIES[name]
     lines = "".join(f"#define {each} {part}\n" for each, part in zip(numbers, version.split("."), strict=False))
-    for file in {header, HEADERS.get(name, header)}:
-        (place / "include" / file).parent.mkdir(parents=True, exist_ok=True)
-        (place / "include" / file).write_text(lines)
+    write_files(place / "include", dict.fromkeys((header, HEADERS.get(name, header)), lines))
     shared(place / f"lib/lib{library}.so", f"lib{library}.so.1", text, needs)
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.files import write_files
+
 from .conftest import PROJECT
 
 pytestmark = pytest.mark.tools("cmake", "c++")
@@ -27,7 +29,7 @@ PATCHED = "from torch._decoupled import preload as _preload\n"
 
 def write_torch(package: Path, text: str) -> None:
     """The files of a torch package that Core.cmake asks for; *text* is its ``__init__.py``."""
-    for path, content in {
+    files = {
         "__init__.py": text,
         "version.py": "__version__ = '2.6.0+here'\n",
         "include/ATen/Config.h": "",
@@ -35,9 +37,8 @@ def write_torch(package: Path, text: str) -> None:
         "lib/libc10.so": "",
         "lib/libtorch_python.so": "",
         "cpu.cpp": CPU,
-    }.items():
-        (package / path).parent.mkdir(parents=True, exist_ok=True)
-        (package / path).write_text(content)
+    }
+    write_files(package, files)
     library = package / "lib/libtorch_cpu.so"
     subprocess.run(["c++", "-shared", "-fPIC", str(package / "cpu.cpp"), "-o", str(library)], check=True)
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from torch_cuda_build import backend
 
+from tests.support.files import write_files
+
 from .conftest import PROJECT
 
 pytestmark = pytest.mark.tools("cmake", "ninja")
@@ -82,17 +84,15 @@ message(STATUS "again=${linked} seen=${seen}")
 def site(tmp_path: Path) -> Path:
     """A site-packages folder with both packages' CMake files, and a project that uses torch."""
     folder = tmp_path / "site"
-    caffe2 = folder / "torch/share/cmake/Caffe2"
-    for path, text in {
-        folder / "torch/share/cmake/Torch/TorchConfig.cmake": TORCH,
-        folder / "torch/share/cmake/Torch/TorchConfigVersion.cmake": VERSION,
-        caffe2 / "Caffe2Config.cmake": CAFFE2,
-        caffe2 / "Caffe2Targets.cmake": TARGETS,
-        caffe2 / "public/cuda.cmake": CUDA,
-        tmp_path / "user/CMakeLists.txt": USER,
-    }.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    files = {
+        "Torch/TorchConfig.cmake": TORCH,
+        "Torch/TorchConfigVersion.cmake": VERSION,
+        "Caffe2/Caffe2Config.cmake": CAFFE2,
+        "Caffe2/Caffe2Targets.cmake": TARGETS,
+        "Caffe2/public/cuda.cmake": CUDA,
+    }
+    write_files(folder / "torch/share/cmake", files)
+    write_files(tmp_path, {"user/CMakeLists.txt": USER})
     shutil.copy(PROJECT / "cmake" / Path(backend.IN_TORCH).name, folder / backend.IN_TORCH)
     ours = folder / "torch_cuda/share/cmake/TorchCUDA/InTorch.cmake"
     ours.parent.mkdir(parents=True)

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from torch_cuda_build import hipify
 
+from tests.support.files import write_files
+
 MOVED = "third_device/torch_cuda/torch_cuda/csrc/framework/c10/cuda"
 PATCH = f"""Description: moves
 ---
@@ -50,10 +52,7 @@ def tree(tmp_path: Path) -> Path:
         "torch/utils/hipify/hipify_python.py": TRANSLATOR,
         "patches/0001-relocate.patch": PATCH,
     }
-    for name, text in files.items():
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        (source / name).write_text(text)
-    return source
+    return write_files(source, files)
 
 
 def all_files(folder: Path) -> dict[str, str]:

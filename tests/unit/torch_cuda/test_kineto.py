@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_project
+from tests.support.files import write_files
 
 MODULE = find_project() / "third_device/torch_cuda/cmake/Kineto.cmake"
 TOOLKIT = MODULE.with_name("toolkit") / "cuda.cmake"
@@ -21,16 +22,14 @@ pytestmark = pytest.mark.tools("cmake")
 @pytest.fixture
 def world(tmp_path: Path) -> Path:
     """A tree with Kineto, a core that has the same one, and CUPTI."""
-    for name in (
+    names = (
         "tree/third_party/kineto/libkineto/src/CuptiActivityProfiler.cpp",
         f"tree/third_party/kineto/libkineto/{HEADER}",
         "core/kineto/libkineto.h",
         "cupti/include/cupti.h",
         "cupti/lib/libcupti.so.12",
-    ):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("// 2.6\n")
-    return tmp_path
+    )
+    return write_files(tmp_path, dict.fromkeys(names, "// 2.6\n"))
 
 
 def said(world: Path, *variables: str) -> str:

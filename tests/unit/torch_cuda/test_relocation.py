@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from torch_cuda_build import relocation
 
+from tests.support.files import write_files
+
 NEW = "third_device/torch_cuda/torch_cuda/csrc"
 PATCH = f"""Description: moves
 ---
@@ -30,16 +32,10 @@ rename to {NEW}/jit/cuda_codegen.h
 def tree(tmp_path: Path) -> Path:
     """A tree that PATCH was applied to; torch/csrc/jit keeps a file."""
     source = tmp_path / "src"
-    for name in ("framework/c10/cuda/CUDAStream.h", "framework/c10/cuda/impl/CUDATest.h", "jit/cuda_codegen.h"):
-        path = source / NEW / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(name)
-    (source / "torch/csrc/jit").mkdir(parents=True)
-    (source / "torch/csrc/jit/ir.h").write_text("stays")
-    patches = tmp_path / "patches"
-    patches.mkdir()
-    (patches / "0001-relocate.patch").write_text(PATCH)
-    return tmp_path
+    moved = ("framework/c10/cuda/CUDAStream.h", "framework/c10/cuda/impl/CUDATest.h", "jit/cuda_codegen.h")
+    write_files(source / NEW, {name: name for name in moved})
+    write_files(source, {"torch/csrc/jit/ir.h": "stays"})
+    return write_files(tmp_path, {"patches/0001-relocate.patch": PATCH})
 
 
 def test_a_whole_directory_is_one_link_and_a_single_file_its_own(tree: Path) -> None:

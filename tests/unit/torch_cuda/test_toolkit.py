@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_project
+from tests.support.files import write_files
 
 CMAKE = find_project() / "third_device/torch_cuda/cmake"
 #: The modules that a description is filled in for.
@@ -136,9 +137,8 @@ def test_rocms_extensions_get_the_headers_that_stood_before_an_unmodified_cores(
 ) -> None:
     """With -DUSE_ROCM, as extensions are compiled, hooks in the core header are not where libtorch_hip has them."""
     tree = tmp_path / "tree"
-    for name in (f"aten/src/{HOOKS}", "aten/src/ATen/native/quantized/ConvUtils.h"):
-        (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        (tree / name).write_text("// as the series has it\n")
+    names = (f"aten/src/{HOOKS}", "aten/src/ATen/native/quantized/ConvUtils.h")
+    write_files(tree, dict.fromkeys(names, "// as the series has it\n"))
     shim = tree / "torch/csrc/inductor/aoti_torch/c/shim.h"
     shim.parent.mkdir(parents=True)
     shim.write_text("")

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from torch_cuda._wheel_conflicts import list_overwritten, site_folders
 
+from tests.support.files import write_files
+
 from .test_loader import needs_cc, python, site
 
 __all__ = ["site"]  # a fixture
@@ -16,9 +18,7 @@ LIBRARY = "nvidia/cudnn/lib/libcudnn.so.9"
 def install(folder: Path, cuda: str, content: str, project: str = "nvidia_cudnn", file: str = LIBRARY) -> None:
     """One of NVIDIA's wheels, as pip leaves it: the files written over whatever was there, and its metadata."""
     info = folder / f"{project}_{cuda}-9.1.0.70.dist-info"
-    for name, text in ((file, content), (f"{Path(file).parent}/__init__.py", f"for = '{cuda}'")):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+    write_files(folder, {file: content, f"{Path(file).parent}/__init__.py": f"for = '{cuda}'"})
     info.mkdir(exist_ok=True)
     lines = (f"{file},sha256=x,{len(content)}", f"{Path(file).parent}/__init__.py,,0", f"{info.name}/RECORD,,")
     (info / "RECORD").write_text("\n".join(lines) + "\n")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tests.support.files import write_files
+
 _INIT = """
 from . import _C, version, __config__, cuda, backends, distributed
 __version__ = version.__version__
@@ -79,10 +81,7 @@ _FILES = {
 
 def write(folder: Path) -> Path:
     """The Python of a pretended torch below ``folder``, whose packages lie in ``folder/site``."""
-    for name, text in _FILES.items():
-        path = folder / "site" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    write_files(folder / "site", _FILES)
     python = folder / "python"
     python.write_text(f'#!/bin/sh\nPYTHONPATH={folder}/site exec {sys.executable} -S "$@"\n', encoding="utf-8")
     python.chmod(0o755)

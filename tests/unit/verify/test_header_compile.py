@@ -12,6 +12,7 @@ import pytest
 from decouple.base.errors import DecoupleError
 from decouple.upstream.download import Downloader
 from decouple.verify.header_compile import Headers, InstalledHeaders, compile_units, lay_out_headers
+from tests.support.files import write_files
 from tests.support.releases import remote, wheel_of
 from tests.support.server import FaultyServer, http_server
 
@@ -21,14 +22,9 @@ __all__ = ["http_server"]
 @pytest.fixture
 def headers(tmp_path: Path) -> Headers:
     include = tmp_path / "torch/include"
-    for name, text in (
-        ("ATen/Context.h", "#pragma once\nint asked();\n"),
-        ("torch/csrc/utils.h", "#pragma once\n"),
-        ("torch/csrc/api/include/torch/all.h", "#pragma once\n"),
-    ):
-        (include / name).parent.mkdir(parents=True, exist_ok=True)
-        (include / name).write_text(text)
-    return Headers(include, 17)
+    once = "#pragma once\n"
+    files = {"ATen/Context.h": f"{once}int asked();\n", "torch/csrc/utils.h": once}
+    return Headers(write_files(include, {**files, "torch/csrc/api/include/torch/all.h": once}), 17)
 
 
 @pytest.fixture

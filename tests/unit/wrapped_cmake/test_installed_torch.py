@@ -10,6 +10,8 @@ import pytest
 import wrapped_cmake
 from wrapped_cmake import WrappedCMake, WrappedCMakeError
 
+from tests.support.files import write_files
+
 PROJECT = f"""
 cmake_minimum_required(VERSION 3.20)
 project(tiny LANGUAGES CXX)
@@ -25,9 +27,8 @@ set(LIBRARY "${{library}}" CACHE INTERNAL "")
 def make_torch(prefix: Path) -> Path:
     """A prefix with the files of a torch package that are looked for."""
     package = prefix / "torch"
-    for path in ("version.py", "include/ATen/Config.h", "share/cmake/Torch/TorchConfig.cmake"):
-        (package / path).parent.mkdir(parents=True, exist_ok=True)
-        (package / path).touch()
+    names = ("version.py", "include/ATen/Config.h", "share/cmake/Torch/TorchConfig.cmake")
+    write_files(package, dict.fromkeys(names, ""))
     (package / "lib").mkdir()
     for library in ("c10", "torch_cpu", "torch_python"):
         (package / "lib" / f"lib{library}.so").touch()
