@@ -8,9 +8,6 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import compute_sha256
-from decouple.base.paths import find_project
-from decouple.build import inputs
 from decouple.build.environment import Places
 from decouple.flows import test_cuda
 from decouple.flows.parity import ParityRequest, compare_parity
@@ -18,6 +15,7 @@ from decouple.flows.portable_wheels import PortableWheels
 from decouple.flows.verify import VerifyRequest, verify_wheels
 from decouple.flows.verify_official import VerifyOfficialRequest, verify_official_wheel
 from decouple.flows.work_environment import WorkRequest
+from tests.unit.flows.built import link_manifest, put_built
 
 Asked = tuple[Places, Callable[[], object]]
 
@@ -48,18 +46,16 @@ def ask_suites(project: Path) -> Asked:
     return test_cuda.IN_ROOT["built"].places(work), lambda: test_cuda.open_target(torch, work).__enter__()
 
 
+@pytest.fixture(autouse=True)
+def manifest(tmp_path: Path) -> None:
+    link_manifest(tmp_path)
+
+
 @pytest.mark.parametrize("ask", [ask_verify, ask_parity, ask_portable, ask_official, ask_suites])
 def test_a_wheel_that_the_last_build_did_not_make_is_refused(tmp_path: Path, ask: Callable[[Path], Asked]) -> None:
     """`decouple wheels` replaced it; what was measured would be recorded of the build."""
-    (tmp_path / "series").mkdir()
-    (tmp_path / "series/2.6.toml").symlink_to(find_project() / "series/2.6.toml")
     places, run = ask(tmp_path)
-    places.dist.mkdir(parents=True)
-    for stage, name in enumerate(("torch-2.6.0-py3-none-any.whl", "torch_cuda-2.6.0-py3-none-any.whl"), 1):
-        (places.dist / name).write_text("what was built")
-        stamp = inputs.Stamp("0" * 64, name, compute_sha256(places.dist / name), 1.0, 1)
-        for folder in {places.core_state, places.state}:
-            inputs.write_stamp(folder / f"stage{stage}.json", stamp)
+    put_built(places, "torch-2.6.0-py3-none-any.whl", name := "torch_cuda-2.6.0-py3-none-any.whl")
     (places.dist / name).write_text("what an index has")
     with pytest.raises(DecoupleError, match=r"torch_cuda-2\.6\.0-.*other bytes") as caught:
         run()
@@ -71,16 +67,10 @@ def test_a_core_of_a_later_portable_build_is_not_tried_in_debians_root(
     tmp_path: Path, ask: Callable[[Path], Asked]
 ) -> None:
     """Both builds keep one record of stage 1; the root's pip said that the wheel is "not supported"."""
-    (tmp_path / "series").mkdir()
-    (tmp_path / "series/2.6.toml").symlink_to(find_project() / "series/2.6.toml")
     places, run = ask(tmp_path)
-    places.dist.mkdir(parents=True)
-    names = "torch-2.6.0-cp39-cp39-manylinux_2_31_x86_64.whl", "torch_cuda-2.6.0-cp313-cp313-linux_x86_64.whl"
-    for stage, name in enumerate(names, 1):
-        (places.dist / name).write_text("what was built")
-        stamp = inputs.Stamp("0" * 64, name, compute_sha256(places.dist / name), 1.0, 1)
-        for folder in {places.core_state, places.state}:
-            inputs.write_stamp(folder / f"stage{stage}.json", stamp)
+    put_built(
+        places, "torch-2.6.0-cp39-cp39-manylinux_2_31_x86_64.whl", "torch_cuda-2.6.0-cp313-cp313-linux_x86_64.whl"
+    )
     with pytest.raises(UsageError, match=r"torch-2\.6\.0-cp39-.*with --env portable") as said:
         run()
     assert said.value.next_step == "nox -s build-2.6"

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import compute_sha256
-from decouple.base.paths import find_project
 from decouple.build import inputs
 from decouple.build.environment import HostEnvironment, Places
 from decouple.flows import parity, single_stage, stage2_commands, test_cuda, unpatched_kernels, verify_official
@@ -20,6 +19,7 @@ from decouple.flows.clean import CleanRequest, clean_build
 from decouple.flows.test_cuda import TorchChoice, open_target
 from decouple.flows.work_environment import WorkRequest, hold_trials
 from decouple.verify import venvs
+from tests.unit.flows.built import link_manifest
 from tests.unit.index.wheels import SERIES_A, SERIES_B, make_wheel
 
 HERE = Path(sys.executable)
@@ -66,8 +66,7 @@ def test_a_kill_while_the_old_one_is_deleted_leaves_no_mark(
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout whose builds are tested on this machine in place of the Debian root."""
-    (tmp_path / "series").mkdir()
-    (tmp_path / "series/2.6.toml").symlink_to(find_project() / "series/2.6.toml")
+    link_manifest(tmp_path)
     monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(test_cuda, "ensure_tree", lambda *_: None)
     monkeypatch.setattr(test_cuda, "warn_of_older_wheels", lambda *_: None)

@@ -7,25 +7,16 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import UsageError
-from decouple.base.files import compute_sha256
-from decouple.base.paths import find_project
-from decouple.build import inputs
 from decouple.flows import verify
 from decouple.flows.listener import Listener
+from tests.unit.flows.built import link_manifest, put_built
 
 
 @pytest.fixture
 def core_alone(tmp_path: Path) -> Path:
     """A project in which stage 1 was built."""
-    (tmp_path / "series").mkdir()
-    (tmp_path / "series/2.6.toml").symlink_to(find_project() / "series/2.6.toml")
-    places = verify.VerifyRequest(tmp_path, "2.6").places
-    places.dist.mkdir(parents=True)
-    wheel = places.dist / "torch-2.6.0-cp313-cp313-linux_x86_64.whl"
-    wheel.write_text("what was built")
-    stamp = inputs.Stamp("0" * 64, wheel.name, compute_sha256(wheel), 1.0, 1)
-    for folder in {places.core_state, places.state}:
-        inputs.write_stamp(folder / "stage1.json", stamp)
+    link_manifest(tmp_path)
+    put_built(verify.VerifyRequest(tmp_path, "2.6").places, "torch-2.6.0-cp313-cp313-linux_x86_64.whl")
     return tmp_path
 
 

@@ -16,6 +16,7 @@ from decouple.flows.official_python import find_official_torch
 from decouple.flows.verify_official import VerifyOfficialRequest, verify_official_wheel
 from decouple.upstream.manifests import load_release
 from tests.support.pythons import make_python
+from tests.unit.flows.built import link_manifest
 
 PROJECT = Path(__file__).parents[3]
 
@@ -31,8 +32,7 @@ def test_over_its_kernels_and_compiled_are_two_wheels_in_two_places() -> None:
     ("cuda", "command"), [("", "--kernels official"), ("12.4", "--env portable --core official --cuda 12.4")]
 )
 def test_a_wheel_that_was_not_built_is_named_with_its_command(tmp_path: Path, cuda: str, command: str) -> None:
-    (tmp_path / "series").mkdir()
-    (tmp_path / "series/2.6.toml").symlink_to(PROJECT / "series/2.6.toml")
+    link_manifest(tmp_path)
     with pytest.raises(UsageError, match="nothing built yet") as caught:
         verify_official_wheel(VerifyOfficialRequest(tmp_path, "2.6", "portable", cuda=cuda))
     assert caught.value.next_step == f"decouple build 2.6 --stage 2 {command}"
@@ -47,8 +47,7 @@ def test_upstreams_half_does_not_take_another_cuda() -> None:
 @pytest.mark.parametrize("torch", ["2.15.0+cu132", "2.6.1", "2.60.0"])
 def test_the_torch_of_another_release_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torch: str) -> None:
     """It compared two releases: hundreds of names that one has and the other not, none of them for the split."""
-    (tmp_path / "series").mkdir()
-    (tmp_path / "series/2.6.toml").symlink_to(PROJECT / "series/2.6.toml")
+    link_manifest(tmp_path)
     monkeypatch.setattr(verify_official, "warn_of_older_wheels", lambda *_: None)
     asked = VerifyOfficialRequest(tmp_path, "2.6", "portable", python=make_python(tmp_path / "other", torch))
     stamp = inputs.Stamp("0" * 64, "torch_cuda-2.6.0-cp313-cp313-linux_x86_64.whl", "0" * 64, 1.0, 1)

@@ -18,6 +18,7 @@ from decouple.flows.verify_portable import VerifyPortableRequest, verify_portabl
 from decouple.upstream.manifests import load_release
 from decouple.verify import facts
 from tests.support.pythons import make_python
+from tests.unit.flows.built import link_manifest
 
 PROJECT = Path(__file__).parents[3]
 
@@ -29,8 +30,7 @@ def request(tmp_path: Path, torch: str | None = "2.6.0+cu124", cuda: str = "") -
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path) -> None:
-    (tmp_path / "project/series").mkdir(parents=True)
-    (tmp_path / "project/series/2.6.toml").symlink_to(PROJECT / "series/2.6.toml")
+    link_manifest(tmp_path / "project")
 
 
 def test_without_an_official_torch_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
