@@ -28,11 +28,16 @@ OLD = "torch-2.6.0+decoupled.1-py3-none-any.whl"
 NEW = "torch-2.6.0+decoupled.2-py3-none-any.whl"
 
 
+def publish(folder: Path, name: str, *, revision: int = 1) -> None:
+    """Put the next pair, made in the folder of that name, on the site."""
+    make_pair(folder / name, revision=revision)
+    site.build_site(folder / name, folder / "site")
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A site with one pair, signed; the root file that its users were given; the key is ``key``."""
-    make_pair(tmp_path / "dist")
-    site.build_site(tmp_path / "dist", tmp_path / "site")
+    publish(tmp_path, "dist")
     provenance.make_key(tmp_path / "key")
     release_list.sign_lists(tmp_path / "site", tmp_path / "key")
     return shutil.copy(tmp_path / "site/tuf/root.json", tmp_path / "root.json")
@@ -53,14 +58,9 @@ def taken(server: FaultyServer, tmp_path: Path) -> str:
     return core.filename
 
 
-def kept(tmp_path: Path, name: str) -> None:
-    shutil.copytree(tmp_path / "site", tmp_path / name)
-
-
 def test_what_is_signed_and_current_is_taken(server: FaultyServer, tmp_path: Path) -> None:
     assert taken(server, tmp_path) == OLD
-    make_pair(tmp_path / "next", revision=2)
-    site.build_site(tmp_path / "next", tmp_path / "site")
+    publish(tmp_path, "next", revision=2)
     with pytest.raises(DecoupleError, match="was signed"):
         taken(server, tmp_path)
     release_list.sign_lists(tmp_path / "site", tmp_path / "key")
@@ -89,23 +89,20 @@ def test_a_list_is_read_where_a_server_has_a_page_for_every_address(root: Path, 
 
 def test_a_yank_cannot_be_taken_back_by_the_server(server: FaultyServer, tmp_path: Path) -> None:
     """The replay: the pages and the list of before the yank, every signature right."""
-    make_pair(tmp_path / "next", revision=2)
-    site.build_site(tmp_path / "next", tmp_path / "site")
+    publish(tmp_path, "next", revision=2)
     release_list.sign_lists(tmp_path / "site", tmp_path / "key")
-    kept(tmp_path, "before")
+    shutil.copytree(tmp_path / "site", tmp_path / "before")
     site.yank_file(tmp_path / "site", NEW, "wrong results")
     release_list.sign_lists(tmp_path / "site", tmp_path / "key")
     assert taken(server, tmp_path) == OLD
     shutil.rmtree(tmp_path / "site")
-    kept_before = tmp_path / "before"
-    shutil.copytree(kept_before, tmp_path / "site")
+    shutil.copytree(tmp_path / "before", tmp_path / "site")
     with pytest.raises(DecoupleError, match="BadVersionNumberError"):
         taken(server, tmp_path)
 
 
 def test_a_yank_that_only_the_pages_forget(server: FaultyServer, tmp_path: Path) -> None:
-    make_pair(tmp_path / "next", revision=2)
-    site.build_site(tmp_path / "next", tmp_path / "site")
+    publish(tmp_path, "next", revision=2)
     shutil.copytree(tmp_path / "site/simple", tmp_path / "pages")
     site.yank_file(tmp_path / "site", NEW, "wrong results")
     release_list.sign_lists(tmp_path / "site", tmp_path / "key")
@@ -116,8 +113,7 @@ def test_a_yank_that_only_the_pages_forget(server: FaultyServer, tmp_path: Path)
 
 def test_a_newer_file_that_the_page_hides(server: FaultyServer, tmp_path: Path) -> None:
     pages = shutil.copytree(tmp_path / "site/simple", tmp_path / "pages")
-    make_pair(tmp_path / "next", revision=2)
-    site.build_site(tmp_path / "next", tmp_path / "site")
+    publish(tmp_path, "next", revision=2)
     release_list.sign_lists(tmp_path / "site", tmp_path / "key")
     shutil.rmtree(tmp_path / "site/simple")
     shutil.copytree(pages, tmp_path / "site/simple")
@@ -159,8 +155,7 @@ def test_another_key_signs_nothing(server: FaultyServer, tmp_path: Path) -> None
 
 
 def test_the_roots_key_changes_the_key_of_the_lists(tmp_path: Path) -> None:
-    make_pair(tmp_path / "dist")
-    site.build_site(tmp_path / "dist", tmp_path / "site")
+    publish(tmp_path, "dist")
     for name in ("root-key", "one", "two"):
         provenance.make_key(tmp_path / name)
     release_list.sign_lists(tmp_path / "site", tmp_path / "one", tmp_path / "root-key")
@@ -211,8 +206,7 @@ def test_the_command_signs_and_wheels_holds_to_it(
 
 
 def test_the_root_is_handed_over_and_clients_of_the_old_one_follow(tmp_path: Path) -> None:
-    make_pair(tmp_path / "dist")
-    site.build_site(tmp_path / "dist", tmp_path / "site")
+    publish(tmp_path, "dist")
     for name in ("root-key", "next-root-key", "online"):
         provenance.make_key(tmp_path / name)
     keys = {name: tmp_path / name for name in ("root-key", "next-root-key", "online")}
@@ -246,8 +240,7 @@ def test_a_server_that_cannot_answer_ends_no_search_for_the_next_root(server: Fa
 
 def test_a_root_that_only_the_new_key_signed_is_refused(tmp_path: Path) -> None:
     """Whoever holds the site but not the root's key cannot hand it to themselves."""
-    make_pair(tmp_path / "dist")
-    site.build_site(tmp_path / "dist", tmp_path / "site")
+    publish(tmp_path, "dist")
     for name in ("key", "stranger"):
         provenance.make_key(tmp_path / name)
     release_list.sign_lists(tmp_path / "site", tmp_path / "key")
@@ -266,21 +259,14 @@ def test_a_root_that_only_the_new_key_signed_is_refused(tmp_path: Path) -> None:
         taken(server, tmp_path)
 
 
-def test_check_with_the_root_finds_what_a_client_would_stop_at(tmp_path: Path) -> None:
-    make_pair(tmp_path / "dist")
-    site.build_site(tmp_path / "dist", tmp_path / "site")
-    provenance.make_key(tmp_path / "key")
-    release_list.sign_lists(tmp_path / "site", tmp_path / "key")
-    root = shutil.copy(tmp_path / "site/tuf/root.json", tmp_path / "root.json")
-
+def test_check_with_the_root_finds_what_a_client_would_stop_at(root: Path, tmp_path: Path) -> None:
     def faults() -> list[str]:
         index = Index(str(tmp_path / "site/simple"))
         assert check_index(index) == []  # without the root it holds
-        return [str(one) for one in check_index(index, root=Path(root))]
+        return [str(one) for one in check_index(index, root=root)]
 
     assert faults() == []
-    make_pair(tmp_path / "next", revision=2)
-    site.build_site(tmp_path / "next", tmp_path / "site")
+    publish(tmp_path, "next", revision=2)
     (told,) = faults()
     assert "signed list of 2.6" in told and "is not the list that was signed" in told
     release_list.sign_lists(tmp_path / "site", tmp_path / "key")
@@ -290,12 +276,7 @@ def test_check_with_the_root_finds_what_a_client_would_stop_at(tmp_path: Path) -
     assert told.startswith("signed list of 2.6: ")
 
 
-def test_check_with_the_root_finds_a_project_that_the_index_hides(tmp_path: Path) -> None:
-    make_pair(tmp_path / "dist")
-    site.build_site(tmp_path / "dist", tmp_path / "site")
-    provenance.make_key(tmp_path / "key")
-    release_list.sign_lists(tmp_path / "site", tmp_path / "key")
-    root = Path(shutil.copy(tmp_path / "site/tuf/root.json", tmp_path / "root.json"))
+def test_check_with_the_root_finds_a_project_that_the_index_hides(root: Path, tmp_path: Path) -> None:
     for page, line in (("index.html", r'.*"torch-cuda/".*\n'), ("index.json", r',\s*{\s*"name": "torch-cuda"\s*}')):
         path = tmp_path / "site/simple" / page
         text, count = re.subn(line, "", path.read_text())
