@@ -4,7 +4,6 @@ read."""
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from decouple.build.wheel_thinning import thin_wheel
 from decouple.index.wheel import read_wheel
 from decouple.release.wheel_name import WheelName
 from tests.unit.build.test_wheel_split import HERE, shared_library
-from tests.unit.index.wheels import make_manifest, make_wheel
+from tests.unit.index.wheels import make_environment, make_manifest, make_wheel
 
 pytestmark = pytest.mark.tools("cc")
 VERSION = "2.6.0+cu124"
@@ -97,10 +96,8 @@ def told(wheel: Path) -> dict[str, list[str]]:
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    plain = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
-    plain |= {"PIP_CONFIG_FILE": os.devnull, "UV_NO_CONFIG": "1"}
     argv = [sys.executable, "-m", *map(str, command)]
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=cwd, env=plain)
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=cwd, env=make_environment())
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from decouple.index import site
 from decouple.index.choose import Machine, choose_packages
 from decouple.index.remote import Index
 from tests.support.server import serving
-from tests.unit.index.wheels import make_wheel
+from tests.unit.index.wheels import make_environment, make_wheel
 
 BUILT = "cp313-cp313-manylinux_2_31_x86_64"
 CORE = "2.6.0+decoupled"
@@ -38,12 +37,10 @@ def root(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("tool", ASKED)
 @pytest.mark.parametrize(("glibc", "fits"), [("manylinux_2_31", True), ("manylinux_2_28", False)])
 def test_pip_and_uv(tmp_path: Path, root: Path, tool: str, glibc: str, fits: bool) -> None:
-    plain = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
-    plain |= {"PIP_CONFIG_FILE": os.devnull, "UV_NO_CONFIG": "1"}
     words = [word.format(glibc) for word in ASKED[tool]]
     with serving(root) as url:
         command = [*words, f"--target={tmp_path / 'into'}", "--index-url", f"{url}/simple/", "torch-cuda"]
-        done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, env=plain)
+        done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, env=make_environment())
     assert (done.returncode == 0) == fits, done.stderr
     assert (tmp_path / "into/torch_cuda").exists() == fits
     assert fits or re.search(r"manylinux_2_31|No matching distribution found for torch-cuda", done.stderr)

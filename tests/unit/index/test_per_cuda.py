@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from decouple.build.wheel_pair import pair_wheels
 from decouple.cli import main
 from decouple.index import site
 from tests.support.server import serving
-from tests.unit.index.wheels import make_pair, make_wheel
+from tests.unit.index.wheels import installed, make_environment, make_pair, make_wheel
 
 CORE = "2.6.0+decoupled"
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -51,8 +50,6 @@ def install(request: pytest.FixtureRequest, tmp_path: Path, served: str) -> Iter
     """Installs from an index of the site, by pip and by uv, into one fresh environment."""
     venv.create(tmp_path / "env", with_pip=False)
     python = str(tmp_path / "env/bin/python")
-    plain = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
-    plain |= {"PIP_CONFIG_FILE": os.devnull, "UV_NO_CONFIG": "1"}  # no other index than the one that is named
 
     def run(index: str, *words: str) -> subprocess.CompletedProcess[str]:
         if request.param == "pip":
@@ -63,17 +60,10 @@ def install(request: pytest.FixtureRequest, tmp_path: Path, served: str) -> Iter
             [*command, "--no-cache-dir", "--index-url", f"{served}/{index}/", *words],
             capture_output=True,
             text=True,
-            env=plain,
+            env=make_environment(),
         )
 
     yield run
-
-
-def installed(tmp_path: Path) -> dict[str, str]:
-    found = (
-        path.name.removesuffix(".dist-info") for path in tmp_path.glob("env/lib/python*/site-packages/*.dist-info")
-    )
-    return dict(sorted(name.split("-", 1) for name in found))
 
 
 def test_torch_of_a_cuda_index_brings_that_cuda(install: Run, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from decouple.index import catalog, choose, site, wheel
 from decouple.index.remote import Index
 from tests.support.server import serving
 from tests.support.tools import leave_test
-from tests.unit.index.wheels import make_pair, make_wheel
+from tests.unit.index.wheels import installed, make_environment, make_pair, make_wheel
 
 CORE = "2.6.0+decoupled"
 LISTED = "torch_cuda-2.6.0+variants-variants.json"
@@ -67,12 +66,6 @@ def served(root: Path) -> Iterator[str]:
         yield f"{url}/variants/simple/"
 
 
-def environment(**more: str) -> dict[str, str]:
-    """This process's, with no other index than the one that is named, and no driver but the one that is said."""
-    plain = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_", "NV_VARIANT"))}
-    return plain | {"PIP_CONFIG_FILE": os.devnull, "UV_NO_CONFIG": "1"} | more
-
-
 @pytest.fixture
 def uv(tmp_path: Path, served: str) -> Run:
     """The uv of this environment, on a machine of that driver and GPU; left where it knows no variants."""
@@ -86,7 +79,7 @@ def uv(tmp_path: Path, served: str) -> Run:
             [*command, "--no-cache", "--index-url", served, *words],
             capture_output=True,
             text=True,
-            env=environment(**machine),
+            env=make_environment(**machine),
         )
 
     return run
@@ -103,13 +96,6 @@ def knowing(uv: Run) -> Run:
         return uv("--preview-features", "wheel-variants", *words, driver=driver, gpu=gpu)
 
     return run
-
-
-def installed(tmp_path: Path) -> dict[str, str]:
-    found = (
-        path.name.removesuffix(".dist-info") for path in tmp_path.glob("env/lib/python*/site-packages/*.dist-info")
-    )
-    return dict(sorted(name.split("-", 1) for name in found))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +138,7 @@ def test_pip_and_a_uv_that_is_not_asked_take_the_ordinary_wheel(uv: Run, served:
     venv.create(tmp_path / "env", with_pip=False, clear=True)
     python = str(tmp_path / "env/bin/python")
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--no-cache-dir", "--index-url", served]
-    done = subprocess.run([*pip, "torch-cuda"], capture_output=True, text=True, env=environment())
+    done = subprocess.run([*pip, "torch-cuda"], capture_output=True, text=True, env=make_environment())
     assert done.returncode == 0 and installed(tmp_path) == ordinary, done.stderr
     assert "variants" not in done.stderr
 

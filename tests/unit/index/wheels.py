@@ -6,6 +6,7 @@ import base64
 import csv
 import hashlib
 import io
+import os
 import zipfile
 from pathlib import Path
 
@@ -128,3 +129,17 @@ def publish_beside_patched(folder: Path, root: Path) -> Path:
 
 def _record_hash(data: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def make_environment(**more: str) -> dict[str, str]:
+    """The variables for pip and uv: no other index than the named one, no driver but the one that is said."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_", "NV_VARIANT"))}
+    return plain | {"PIP_CONFIG_FILE": os.devnull, "UV_NO_CONFIG": "1"} | more
+
+
+def installed(tmp_path: Path) -> dict[str, str]:
+    """The versions of what is in the environment ``env``, by project."""
+    found = (
+        path.name.removesuffix(".dist-info") for path in tmp_path.glob("env/lib/python*/site-packages/*.dist-info")
+    )
+    return dict(sorted(name.split("-", 1) for name in found))
