@@ -98,7 +98,6 @@ def without_length() -> Fault:
 class Request:
     """One request that came in; ``range`` is its Range header, or None."""
 
-    method: str
     path: str
     headers: Mapping[str, str]
 
@@ -207,7 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, *, body: bool) -> None:
         path = unquote(urlsplit(self.path).path)
-        self.owner.requests.append(Request(self.command, path, dict(self.headers.items())))
+        self.owner.requests.append(Request(path, dict(self.headers.items())))
         fault = self.owner.next_fault(path)
         data = self.owner.content(path) if fault.body is None else fault.body
         code, headers = fault.status or 200, dict(fault.headers)

@@ -153,9 +153,14 @@ def test_header_is_replaced_for_applied_and_unapplied_patches(world: World) -> N
             edits.set_header(stack, "2.6/0002-hooks.patch", "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n")
 
 
-def test_a_series_becomes_a_branch_of_any_clone_and_comes_back(world: World, tmp_path: Path) -> None:
-    clone = tmp_path / "clone"
-    git(tmp_path, "clone", "-q", str(world.upstream), str(clone))
+@pytest.fixture
+def clone(world: World, tmp_path: Path) -> Path:
+    """A clone of upstream's repository."""
+    git(tmp_path, "clone", "-q", str(world.upstream), str(tmp_path / "clone"))
+    return tmp_path / "clone"
+
+
+def test_a_series_becomes_a_branch_of_any_clone_and_comes_back(world: World, clone: Path) -> None:
     with Stack.open(world.places) as stack:
         stack.push(None)
         made = branch.make_branch(world.places, branch.open_repository(clone), "cuda-out", world.base)
@@ -187,16 +192,15 @@ def test_a_series_becomes_a_branch_of_any_clone_and_comes_back(world: World, tmp
 @pytest.mark.parametrize("made_in", ["clone", "linked"])
 @pytest.mark.parametrize("held_by", ["clone", "linked"])
 def test_a_branch_that_a_work_tree_has_checked_out_is_not_moved(
-    world: World, tmp_path: Path, made_in: str, held_by: str
+    world: World, clone: Path, tmp_path: Path, made_in: str, held_by: str
 ) -> None:
     """Its files and index would stay behind: the next `git commit -a` there undoes the series."""
-    git(tmp_path, "clone", "-q", str(world.upstream), str(tmp_path / "clone"))
-    git(tmp_path / "clone", "checkout", "-q", "--detach")
-    git(tmp_path / "clone", "worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
+    git(clone, "checkout", "-q", "--detach")
+    git(clone, "worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
     git(tmp_path / held_by, "checkout", "-q", "-b", "work")
     with pytest.raises(UsageError, match=f"work is checked out in {tmp_path / held_by}"):
         branch.make_branch(world.places, branch.open_repository(tmp_path / made_in), "work", world.base, force=True)
-    assert git(tmp_path / "clone", "rev-parse", "work") == world.base
+    assert git(clone, "rev-parse", "work") == world.base
 
 
 def test_the_branch_of_a_repository_without_a_work_tree_may_be_replaced(world: World) -> None:
@@ -206,9 +210,7 @@ def test_the_branch_of_a_repository_without_a_work_tree_may_be_replaced(world: W
 
 
 @pytest.mark.parametrize("name", ["bad name", "-f", "@{-1}", "a..b", "work/more"])
-def test_a_branch_that_git_cannot_make_leaves_nothing_behind(world: World, tmp_path: Path, name: str) -> None:
-    clone = tmp_path / "clone"
-    git(tmp_path, "clone", "-q", str(world.upstream), str(clone))
+def test_a_branch_that_git_cannot_make_leaves_nothing_behind(world: World, clone: Path, name: str) -> None:
     git(clone, "checkout", "-q", "-b", "work")
     refs = git(clone, "for-each-ref")
     with pytest.raises(DecoupleError, match=re.escape(name)) as error:
@@ -217,9 +219,7 @@ def test_a_branch_that_git_cannot_make_leaves_nothing_behind(world: World, tmp_p
     assert git(clone, "for-each-ref") == refs
 
 
-def test_a_branch_that_cannot_come_back_leaves_nothing_behind(world: World, tmp_path: Path) -> None:
-    clone = tmp_path / "clone"
-    git(tmp_path, "clone", "-q", str(world.upstream), str(clone))
+def test_a_branch_that_cannot_come_back_leaves_nothing_behind(world: World, clone: Path) -> None:
     branch.make_branch(world.places, branch.open_repository(clone), "work", world.base)
     git(clone, "checkout", "-q", "work")
     (clone / "logo.png").write_bytes(b"\0")
@@ -232,9 +232,9 @@ def test_a_branch_that_cannot_come_back_leaves_nothing_behind(world: World, tmp_
 
 
 @pytest.mark.parametrize("kind", ["clone", "linked work tree"])
-def test_a_branch_that_was_worked_on_comes_back_with_the_work(world: World, tmp_path: Path, kind: str) -> None:
-    clone = tmp_path / "clone"
-    git(tmp_path, "clone", "-q", str(world.upstream), str(clone))
+def test_a_branch_that_was_worked_on_comes_back_with_the_work(
+    world: World, clone: Path, tmp_path: Path, kind: str
+) -> None:
     if kind != "clone":
         git(clone, "worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
         clone = tmp_path / "linked"
