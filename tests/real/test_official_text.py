@@ -17,8 +17,8 @@ from packaging.version import Version
 from decouple.base.paths import find_project
 from decouple.flows import rebase
 from decouple.patch.parse import Patch
-from decouple.rebase.carry import TreeSource
 from decouple.rebase.rebase_state import RebaseState
+from decouple.rebase.tree_source import TreeSource
 from decouple.rebase.verdicts import CarryResult, Verdict
 from decouple.recipes.make import list_rule_releases
 

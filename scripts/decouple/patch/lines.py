@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import AnyStr
 
 BOM = "\ufeff"
@@ -19,3 +20,10 @@ def split_lines(text: AnyStr) -> list[AnyStr]:
     lines = text.split(newline)
     last = lines.pop()
     return [line + newline for line in lines] + ([last] if last else [])
+
+
+def find_lines(lines: Sequence[bytes], wanted: Sequence[bytes]) -> list[int]:
+    """Return where ``wanted`` stand in ``lines``, from 0; nowhere where nothing is wanted."""
+    size, block = len(wanted), list(wanted)
+    first = block[0] if block else None
+    return [at for at, line in enumerate(lines) if line == first and list(lines[at : at + size]) == block]

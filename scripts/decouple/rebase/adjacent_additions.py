@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from decouple.base.files import create_file
 from decouple.base.git import Repository
-from decouple.patch.lines import split_lines
+from decouple.patch.lines import find_lines, split_lines
 from decouple.patch.moved_runs import TELLING
 from decouple.patch.parse import FilePatch, Hunk
 
@@ -117,18 +117,18 @@ def _find_addition(edit: ChangedRun, shift: int, olds: Sequence[bytes], news: Se
     """
     if not edit.removed or not edit.before or not edit.after:
         return None
-    if _find_places(news, (*edit.before, *edit.removed, *edit.after)):
+    if find_lines(news, (*edit.before, *edit.removed, *edit.after)):
         return None  # nothing came between: for git to judge
     at = _find_only_place(olds, news, (*edit.removed, *edit.after))
     if at is not None:
-        ends = [place + len(edit.before) for place in _find_places(news, edit.before)]
+        ends = [place + len(edit.before) for place in find_lines(news, edit.before)]
         start = max((end for end in ends if end <= at), default=None)
         if start is not None and _is_new_text(news[start:at], olds, news):
             return Addition(tuple(news[start:at]), edit.at, edit.at + shift, start)
     at = _find_only_place(olds, news, (*edit.before, *edit.removed))
     if at is not None:
         start = at + len(edit.before) + len(edit.removed)
-        stop = min((place for place in _find_places(news, edit.after) if place >= start), default=None)
+        stop = min((place for place in find_lines(news, edit.after) if place >= start), default=None)
         if stop is not None and _is_new_text(news[start:stop], olds, news):
             end = edit.at + len(edit.removed)
             return Addition(tuple(news[start:stop]), end, edit.at + shift + len(edit.added), start)
@@ -148,13 +148,8 @@ def _find_only_place(olds: Sequence[bytes], news: Sequence[bytes], block: Sequen
     """
     if sum(1 for line in block if TELLING.search(line)) < 2:
         return None
-    here = _find_places(news, block)
-    return here[0] if len(here) == 1 and len(_find_places(olds, block)) == 1 else None
-
-
-def _find_places(lines: Sequence[bytes], block: Sequence[bytes]) -> list[int]:
-    size, wanted = len(block), list(block)
-    return [at for at in range(len(lines) - size + 1) if lines[at] == wanted[0] and lines[at : at + size] == wanted]
+    here = find_lines(news, block)
+    return here[0] if len(here) == 1 and len(find_lines(olds, block)) == 1 else None
 
 
 def _insert_lines(lines: Sequence[bytes], put: Sequence[tuple[int, tuple[bytes, ...]]]) -> bytes:

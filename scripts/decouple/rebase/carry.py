@@ -20,9 +20,10 @@ from decouple.patch.apply import PatchResult, Tree, apply_patch
 from decouple.patch.lines import split_lines
 from decouple.patch.moved_runs import find_moved_runs as moved_text
 from decouple.patch.parse import Patch
-from decouple.rebase import adjacent_additions, moved_text_port, upstreamed_hunks
+from decouple.rebase import adjacent_additions, enclosing_lines, moved_text_port, upstreamed_hunks
 from decouple.rebase.line_map import LineMap
 from decouple.rebase.moved_text_port import FileTexts
+from decouple.rebase.tree_source import TreeSource
 from decouple.rebase.verdicts import CarryResult, Note, Verdict
 from decouple.stack import applier
 from decouple.stack.commits import SCRATCH, NewCommit, write_chain
@@ -42,37 +43,6 @@ class Step(Struct, frozen=True):
     after: str
 
 
-class TreeSource:
-    """The files of a git tree for ``patch.apply``.
-
-    Those named at first are read at once, others when asked for.
-    """
-
-    def __init__(self, repository: Repository, tree: str, paths: Sequence[str] = ()) -> None:
-        self._repository, self._tree = repository, tree
-        reach = {*paths, *(folder for path in paths for folder in list_parents(path) if folder)}
-        entries = read_entries(repository, tree, reach)
-        self._entries: dict[str, TreeEntry | None] = {path: entries.get(path) for path in reach}
-        self._blobs = read_blobs(
-            repository, [entry.id for entry in entries.values() if entry.mode not in (SUBMODULE, TREE)]
-        )
-
-    def mode(self, path: str) -> int | None:
-        """See ``Source``."""
-        if path not in self._entries:
-            self._entries[path] = read_entries(self._repository, self._tree, [path]).get(path)
-        entry = self._entries[path]
-        return None if entry is None else entry.mode
-
-    def read(self, path: str) -> bytes:
-        """See ``Source``."""
-        entry = self._entries[path]
-        assert entry is not None, path
-        if entry.id not in self._blobs:
-            self._blobs |= read_blobs(self._repository, [entry.id])
-        return self._blobs[entry.id]
-
-
 class Merge(Struct, frozen=True):
     """A 3-way merge: the tree it made, and git's words on each conflict.
 
@@ -89,9 +59,9 @@ def carry_patch(repository: Repository, step: Step, tip: str, scratch: Path) -> 
 
     Only objects are written.
     """
-    return upstreamed_hunks.examine_patch(
-        repository, step.patch, step.before, tip, _judge_patch(repository, step, tip, scratch)
-    )
+    judged = _judge_patch(repository, step, tip, scratch)
+    judged = upstreamed_hunks.examine_patch(repository, step.patch, step.before, tip, judged)
+    return enclosing_lines.examine_places(repository, step.patch, step.before, tip, judged)
 
 
 def is_stopped_by_conflicts(repository: Repository, step: Step, tip: str, scratch: Path) -> bool:

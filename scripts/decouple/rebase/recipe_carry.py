@@ -8,7 +8,8 @@ from msgspec import structs
 
 from decouple.base.git import REGULAR, Repository
 from decouple.rebase import upstreamed_hunks
-from decouple.rebase.carry import Step, TreeSource, write_tree_after
+from decouple.rebase.carry import Step, write_tree_after
+from decouple.rebase.tree_source import TreeSource
 from decouple.rebase.verdicts import CarryResult, Note, Verdict
 from decouple.recipes.file_text import decode_text, encode_text
 from decouple.recipes.make import is_done_upstream, list_rule_releases, make_texts

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base.git import SUBMODULE, TREE, Repository
-from decouple.patch.lines import split_lines
+from decouple.patch.lines import find_lines, split_lines
 from decouple.patch.moved_runs import TELLING
 from decouple.patch.parse import FilePatch, Hunk, Patch
 from decouple.rebase.verdicts import CarryResult, Note, Verdict
@@ -119,17 +119,11 @@ def _find_places(lines: Sequence[bytes], core: _Core) -> list[int]:
 
     With one edge only where upstream changed what stands beyond the other.
     """
-    whole = _find_lines(lines, core.lines)
+    whole = find_lines(lines, core.lines)
     if whole or len(core.lines) < 3:
         return whole
     telling = sum(1 for line in core.lines[1:-1] if TELLING.search(line))
-    return (_find_lines(lines, core.lines[:-1]) or _find_lines(lines, core.lines[1:])) if telling else []
-
-
-def _find_lines(lines: Sequence[bytes], wanted: Sequence[bytes]) -> list[int]:
-    size = len(wanted)
-    first = wanted[0] if wanted else b""
-    return [at for at, line in enumerate(lines) if line == first and tuple(lines[at : at + size]) == tuple(wanted)]
+    return (find_lines(lines, core.lines[:-1]) or find_lines(lines, core.lines[1:])) if telling else []
 
 
 def _find_duplicates(
@@ -167,9 +161,9 @@ def _find_duplicate_runs(file: _ChangedFile, section: FilePatch) -> Iterator[tup
                 added.pop(0)
             while added and not added[-1].strip():
                 added.pop()
-            if sum(1 for line in added if TELLING.search(line)) < _LEAST or _find_lines(old, added):
+            if sum(1 for line in added if TELLING.search(line)) < _LEAST or find_lines(old, added):
                 continue
-            if there := _find_lines(new, added):
+            if there := find_lines(new, added):
                 yield number, there[0] + 1, f"{len(added)} lines ({_format_lines(added)}, …)"
 
 

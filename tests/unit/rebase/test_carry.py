@@ -114,6 +114,43 @@ def test_the_context_stands_twice_and_the_first_place_was_rewritten(upstream: Up
     assert "the place it was cut for" in result.notes[0].text
 
 
+def function(name: str, *more: str) -> str:
+    body = ("  lazy_init();", "  auto guard = device_guard(x);", "  if (flag) {", "    work(x);", "  }", "  sync(x);")
+    return "".join(f"{line}\n" for line in (f"int {name} {{", *body, *more, "  return x;", "}", ""))
+
+
+F, G, H = function("f(int x)"), function("g(int x)"), function("h(int x)", "  last(x);")
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        pytest.param(G + H + F, id="the two change places"),
+        pytest.param(G + H, id="deleted"),
+        pytest.param(function("k(int x)") + G + H, id="deleted, and another came"),
+        pytest.param(H + function("f(int x)", "  more(x);") + G, id="behind another, and changed"),
+    ],
+)
+def test_the_same_lines_of_another_function_are_not_taken_for_those_that_are_meant(
+    upstream: Upstream, new: str
+) -> None:
+    patched = F.replace("work(x)", "ours(x)")
+    result = carried(upstream, {"a.cpp": F + G + H}, {"a.cpp": patched + G + H}, {"a.cpp": new})
+    assert result.verdict is Verdict.CONFLICT
+
+
+def test_lines_that_stand_once_may_be_in_a_function_with_another_name(upstream: Upstream) -> None:
+    old, new = F + function("h(int x)", "  last(x);"), F + function("k(int x, int y)", "  last(x);")
+    result = carried(upstream, {"a.cpp": old}, {"a.cpp": old.replace("last", "ours")}, {"a.cpp": new})
+    assert result.verdict is Verdict.UNMODIFIED
+    context = new.replace("  sync(x);\n  last", "  theirs(x);\n  sync(x);\n  last")
+    result = carried(upstream, {"a.cpp": old}, {"a.cpp": old.replace("last", "ours")}, {"a.cpp": context})
+    assert result.verdict is Verdict.MERGED
+    longer = F.replace("f(int x)", "f(int x, int y)") + G
+    result = carried(upstream, {"a.cpp": F + G}, {"a.cpp": F.replace("work", "ours") + G}, {"a.cpp": longer})
+    assert result.verdict is Verdict.UNMODIFIED
+
+
 def test_applies_forwards_and_backwards(upstream: Upstream) -> None:
     # Upstream has the change in one copy of a repeated block and not in the other.
     block = "".join(f"common {number}\n" for number in range(8))

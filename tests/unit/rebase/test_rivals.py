@@ -116,6 +116,14 @@ EVOLUTIONS = (
         None,
     ),
     Case(
+        # both fit, each in the place of the other
+        "two branches with one body change places",
+        {"a": A + BETWEEN + A.replace("case a", "case b")},
+        {"a": A.replace("work()\n", "work()\n    ours()\n") + BETWEEN + A.replace("case a", "case b")},
+        {"a": A.replace("case a", "case b") + BETWEEN + A},
+        {"a": A.replace("case a", "case b") + BETWEEN + A.replace("work()\n", "work()\n    ours()\n")},
+    ),
+    Case(
         # nowhere the exact context; without its outermost lines it fits the wrong block
         "fuzz finds another block",
         {"a": BLOCK + BETWEEN + BLOCK.replace("common 1\n", "second 1\n").replace("common 7\n", "second 7\n")},
@@ -180,6 +188,7 @@ def test_they_do_change_the_wrong_place(table: dict[str, tuple[str, str, str]]) 
     fooled = {name: row for name, row in table.items() if "WRONG PLACE" in row}
     assert {mine for mine, _, _ in fooled.values()} == {"stops"}
     assert fooled["a repeated block, the first one rewritten"][1:] == ("WRONG PLACE", "WRONG PLACE")
+    assert fooled["two branches with one body change places"][1:] == ("WRONG PLACE", "WRONG PLACE")
     assert fooled["fuzz finds another block"] == ("stops", "stops", "WRONG PLACE")
     assert fooled["fuzz adds to another branch"][2] == "WRONG PLACE"
 
