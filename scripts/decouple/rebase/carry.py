@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import SUBMODULE, TREE, Repository
+from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, TREE, Repository
 from decouple.patch.apply import PatchResult, Tree, apply_patch
 from decouple.patch.lines import split_lines
 from decouple.patch.moved_runs import find_moved_runs as moved_text
@@ -33,6 +33,9 @@ from decouple.stack.trees import TreeEntry, list_parents, read_blobs, read_chang
 _TELLING = 20
 """Characters of a line that is looked for elsewhere: shorter ones are in many files."""
 _ASKED = 8
+_SIDES = ("decouple/release", "decouple/patch")
+"""What is merged, below ``refs/``."""
+_SIDE = re.compile(r"~decouple_(?:release|patch)(?:_\d+)?\Z")
 
 
 class Step(Struct, frozen=True):
@@ -129,7 +132,7 @@ def _judge_patch(repository: Repository, step: Step, tip: str, scratch: Path) ->
         return result
     stopped = _make_stop(patch, forward, merge, backward.applies, source, texts)
     if stopped.verdict is Verdict.TARGET_GONE:
-        gone = [path for path, kind in merge.conflicts if "delete" in kind]
+        gone = [find_own_name(path) for path, kind in merge.conflicts if "delete" in kind]
         stopped = replace(stopped, notes=(*stopped.notes, *_find_moved_lines(repository, patch, gone, tip)))
     return stopped
 
@@ -293,6 +296,25 @@ def _make_reduced_commits(repository: Repository, step: Step, tip: str) -> tuple
 
 
 def _run_merge_tree(repository: Repository, step: Step, ours: str, theirs: str) -> Merge:
+    """Merge two commits.
+
+    git names a file that cannot have its own name after the side that it is of: by words that are the same each time,
+    since a resolution is found by them.
+    """
+    merge = _read_merge(repository, step, ours, theirs)
+    if any(path.endswith((f"~{ours}", f"~{theirs}")) for path, _ in merge.conflicts):
+        refs = "".join(f"update refs/{name} {one}\n" for name, one in zip(_SIDES, (ours, theirs), strict=True))
+        repository.run("update-ref", "--stdin", stdin=refs.encode())
+        return _read_merge(repository, step, *_SIDES)
+    return merge
+
+
+def find_own_name(path: str) -> str:
+    """Return the name that a file of a merge has without the side that git put behind it."""
+    return _SIDE.sub("", path)
+
+
+def _read_merge(repository: Repository, step: Step, ours: str, theirs: str) -> Merge:
     answer = repository.try_run(
         "-c", "merge.conflictStyle=diff3", "merge-tree", "--write-tree", "-z", "--messages", "--name-only", ours, theirs
     )  # fmt: skip
@@ -405,10 +427,13 @@ def _make_stop(
     notes = [*_explain_upstream_changes(patch, texts), *moved_text_port.explain_unported(patch, texts)]
     notes += [note for note in _explain_failures(forward) if note.path not in {earlier.path for earlier in notes}]
     noted = {note.path for note in notes}
-    gone = [path for path, kind in merge.conflicts if "delete" in kind]
-    for path, kind in merge.conflicts:
+    conflicts = [(find_own_name(path), kind) for path, kind in merge.conflicts]
+    gone = [path for path, kind in conflicts if "delete" in kind and source.mode(path) not in (REGULAR, EXECUTABLE)]
+    for path, kind in conflicts:
         if path in gone:
             notes.append(Note(path, 0, f"not in this release, under no name that git's rename search finds ({kind})"))
+        elif "delete" in kind:
+            notes.append(Note(path, 0, f"the patch deletes it, and upstream changed or renamed it ({kind})"))
         elif path not in noted:
             notes.append(Note(path, 0, f"merge conflict ({kind})"))
     if reverse_applies:

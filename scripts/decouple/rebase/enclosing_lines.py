@@ -28,9 +28,7 @@ _CLOSING = (b")", b"]", b"}", b"{")
 _NO_HEAD = (b"#", b"//", b"/*", b"*")
 """How a line begins that encloses nothing: a comment, or a directive at the margin."""
 _CHOICE = re.compile(rb"(?:if|elif|else|for|while|do|switch|case|default|try|catch|except|finally|with)\b")
-_NAMED = re.compile(
-    rb"(?:(?:class|struct|union)\b[^:{(]*?(\w+)\s*(?:final\s*)?[:{(]|.*?(?<=[\s*&])([\w:~]+)\s*\()"
-)
+_NAMED = re.compile(rb"(?:(?:class|struct|union)\b[^:{(]*?(\w+)\s*(?:final\s*)?[:{(]|.*?(?<=[\s*&])([\w:~]+)\s*\()")
 
 
 class _ChangedLine(Struct, frozen=True):

@@ -8,6 +8,7 @@ file does the right thing.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -34,6 +35,8 @@ from decouple.stack.trees import compare_trees, read_blobs
 
 _VERSION = 1
 _OF_CMAKE, _OF_PYTHON = (".cmake", ".in", "CMakeLists.txt"), (".py", ".pyi", ".bzl")
+_OTHER_NAME = re.compile(r"(.+)~(?:HEAD|[0-9a-f]{7,40} \(.*\))(?:_\d+)?\Z")
+"""How a cherry-pick of git's names a file that cannot have its own name."""
 _MEND_RULES = "add what its notes name to scripts/decouple/inventory/rules.toml, `decouple rebase --restart`"
 
 
@@ -256,6 +259,13 @@ def read_settled_tree(repository: Repository, tip: str, step: Step, changed: Col
             "`decouple rebase --continue`",
         )
     tree = repository.read_text("write-tree")
+    for change in compare_trees(repository, tip, tree):
+        if change.old is None and (renamed := _OTHER_NAME.match(change.path)):
+            raise UsageError(
+                f"{repository.root}: {change.path!r} is what git calls {renamed[1]}, whose name something else has",
+                next_step="bring what is wanted of it to another file, "
+                f"`{format_git(repository.root, 'rm', '-f', '--', change.path)}`, then `decouple rebase --continue`",
+            )
     if where := _find_marker(repository, tip, tree):
         raise UsageError(
             f"{repository.root}: {where}: a conflict marker is left",

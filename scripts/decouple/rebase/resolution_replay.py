@@ -10,7 +10,7 @@ from msgspec import structs
 from decouple.base.git import REGULAR, Repository
 from decouple.patch.lines import split_lines
 from decouple.rebase import resolution_encoding
-from decouple.rebase.carry import Merge, Step, is_stopped_by_conflicts, merge_patch
+from decouple.rebase.carry import Merge, Step, find_own_name, is_stopped_by_conflicts, merge_patch
 from decouple.rebase.resolutions import Resolution, SettledFile, find_resolutions
 from decouple.stack.trees import TreeEntry, compare_trees, read_blobs, read_changes, read_entries, write_blob
 
@@ -21,8 +21,8 @@ def list_conflicts(
     """Return what stands in the way of a patch, as keys.
 
     One for each conflict in a text; else for the kind of the conflict and the file of the release. Where something else
-    stopped the patch, that is known by all that it meets: the patch, and the files that merging changes or that its
-    recipe has ``read``.
+    stopped the patch, or has the name of a file in conflict, that is known by all that it meets: the patch, and the
+    files that merging changes or that its recipe has ``read``.
     """
     paths = [path for path, _ in merge.conflicts]
     entries, there = (read_entries(repository, tree, paths) for tree in (merge.tree, tip))
@@ -31,7 +31,8 @@ def list_conflicts(
     for path, kind in merge.conflicts:
         keys = resolution_encoding.list_conflict_keys(texts[entries[path].id]) if path in entries else ()
         conflict_keys += keys or [_hash_conflict(kind, path, *([there[path].id] if path in there else []))]
-    if not conflict_keys or not is_stopped_by_conflicts(repository, step, tip, repository.state_folder):
+    elsewhere = any(find_own_name(path) != path for path in paths)
+    if not conflict_keys or elsewhere or not is_stopped_by_conflicts(repository, step, tip, repository.state_folder):
         met = _list_met_files(repository, step, merge, tip, read)
         conflict_keys.append(_hash_conflict("place", step.patch.sha256, *met))
     return tuple(conflict_keys)
@@ -69,7 +70,7 @@ def make_resolution(
     keys = list_conflicts(repository, step, merge, tip, read)
     identity = step.patch.identity
     reason = reason.encode("utf-8", "replace").decode()  # a command line may have any bytes, TOML not
-    files = _make_settled_files(repository, merge.tree, tree) if tree else ()
+    files = _make_settled_files(repository, merge, tree) if tree else ()
     return Resolution(identity, step.patch.name, made_on, keys, tree is None, reason, since, files)
 
 
@@ -100,9 +101,13 @@ def replay_resolution(
     return None if left & read_entries(repository, merge.tree, sorted(left)).keys() else changes
 
 
-def _make_settled_files(repository: Repository, merge_tree: str, tree: str) -> tuple[SettledFile, ...]:
+def _make_settled_files(repository: Repository, merge: Merge, tree: str) -> tuple[SettledFile, ...]:
+    """Record each file that is otherwise in ``tree``, and each in conflict that a person left as git had it."""
     files = []
-    for change in compare_trees(repository, merge_tree, tree):
+    changed = compare_trees(repository, merge.tree, tree)
+    left = {path for path, _ in merge.conflicts} - {change.path for change in changed}
+    files += [SettledFile(path) for path in sorted(read_entries(repository, merge.tree, sorted(left)))]
+    for change in changed:
         if change.new is None:
             files.append(SettledFile(change.path, gone=True))
             continue
@@ -114,7 +119,7 @@ def _make_settled_files(repository: Repository, merge_tree: str, tree: str) -> t
         else:
             made = SettledFile(change.path, resolution_encoding.record_changes(data[change.old.id], new))
         files.append(structs.replace(made, mode=mode))
-    return tuple(files)
+    return tuple(sorted(files, key=lambda file: file.path))
 
 
 def _record_whole_file(path: str, data: bytes) -> SettledFile:

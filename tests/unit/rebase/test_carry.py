@@ -166,6 +166,13 @@ def test_a_deleted_target(upstream: Upstream) -> None:
     assert any("rename search" in note.text for note in result.notes)
 
 
+@pytest.mark.parametrize("new", [{"a": OLD + "more\n"}, {"e": OLD}], ids=["changed", "renamed"])
+def test_a_file_that_the_patch_deletes_is_not_gone_where_upstream_changed_it(upstream: Upstream, new: Files) -> None:
+    result = carried(upstream, {"a": OLD, "b": "b\n"}, {"b": "b\n"}, {**new, "b": "b\n"})
+    assert result.verdict is Verdict.CONFLICT
+    assert not any("not in this release" in note.text for note in result.notes)
+
+
 def test_upstream_rewrote_the_line(upstream: Upstream) -> None:
     new = numbered(1, 400, {200: "upstream's own\n"})
     result = carried(upstream, {"a": OLD}, {"a": PATCHED}, {"a": new})

@@ -550,6 +550,49 @@ def test_the_settlement_is_remembered_and_shown_for_review(
     assert project.begin() == 1
 
 
+def test_a_file_that_upstream_deleted_and_a_person_keeps_is_kept_again(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the patch has it: nothing in it is otherwise than git left it."""
+    project.upstream("1.1", {"a": numbered(1, 60), "c": numbered(1, 60)})
+    assert project.begin() == 1
+    project.git("add", "b")
+    assert project.again("--continue") == 0
+    made = (project.root / "patches/1.1/0002-second.patch").read_bytes()
+    (project.root / "series/1.1").unlink()
+    capsys.readouterr()
+    assert project.begin() == 0
+    assert "replayed" in capsys.readouterr().out
+    assert (project.root / "patches/1.1/0002-second.patch").read_bytes() == made
+
+
+@pytest.mark.parametrize("in_its_place", ["folder", "link"])
+def test_a_file_whose_name_upstream_gave_to_something_else(
+    project: Project, capsys: pytest.CaptureFixture[str], in_its_place: str
+) -> None:
+    """git puts it under a name of its own, which is no file of the series."""
+    project.upstream("1.1", {"a": numbered(1, 60), "c": numbered(1, 60), "d/x": "upstream\n"})
+    if in_its_place == "folder":
+        (project.sources["1.1"] / "d").rename(project.sources["1.1"] / "b")
+    else:
+        (project.sources["1.1"] / "b").symlink_to("d/x")
+    assert project.begin() == 1
+    assert "~" not in capsys.readouterr().out
+    (project.root / "build/rebase/src/c").write_text(numbered(1, 60, {20: "second\n"}))
+    project.git("add", "-A")
+    assert project.again("--continue") == 2
+    (other,) = (name for name in project.git("ls-files", "-z").split("\0") if "~" in name)
+    assert f"rm -f -- '{other}'`" in capsys.readouterr().err
+    project.git("rm", "-qf", "--", other)
+    assert project.again("--continue") == 0
+    made = (project.root / "patches/1.1/0002-second.patch").read_bytes()
+    (project.root / "series/1.1").unlink()
+    capsys.readouterr()
+    assert project.begin() == 0, "it is known again"
+    assert "replayed" in capsys.readouterr().out
+    assert (project.root / "patches/1.1/0002-second.patch").read_bytes() == made
+
+
 @pytest.mark.parametrize("taken", [["add", "b"], ["commit", "-qam", "settled"]])
 def test_markers_left_in_a_file_are_refused(project: Project, taken: list[str]) -> None:
     conflict_in_b(project)
