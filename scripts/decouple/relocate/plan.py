@@ -5,10 +5,11 @@ Each file that moves has the rules that say so, each suspect that stays has why.
 
 from __future__ import annotations
 
+import os
 import posixpath
 import shlex
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
@@ -90,7 +91,8 @@ def make_plan(tree: Path, rules: RuleFile, *, strict: bool = True) -> Plan:
     Unless ``strict``, a suspect that no rule places is listed, not an error.
 
     Raises DecoupleError naming the file when two rules disagree, when a suspect is placed by none, when two files
-    would get one name, or when a [[cut]] no longer stands in the tree.
+    would get one name, when one that moves would take the name of another (``strict``), or when a [[cut]] no longer
+    stands in the tree.
     """
     files = list_files(tree, rules.scope.folders)
     lists = BuildLists(tree, files, rules)
@@ -133,6 +135,8 @@ def make_plan(tree: Path, rules: RuleFile, *, strict: bool = True) -> Plan:
             f"`decouple relocate RELEASE --tree {shlex.quote(str(tree))} --unclassified` lists all",
         )
     _check_collisions(moves, files)
+    if strict:
+        _refuse_taken_names(tree, moves)
     idle = [rule.name for rule in rules.rules if rule.name not in used]
     idle += [keep.name for keep in rules.keeps if keep.name not in used]
     return Plan(tuple(moves), tuple(stays), tuple(idle), units, reached, tuple(unplaced), tuple(hollow))
@@ -235,3 +239,15 @@ def _check_collisions(moves: list[Move], files: list[str]) -> None:
                 next_step="give one of their rules another `to` in inventory/rules.toml",
             )
         taken[move.target] = move.origin
+
+
+def _refuse_taken_names(tree: Path, moves: list[Move]) -> None:
+    """Raise DecoupleError where upstream has a file that a move would make, or one in the place of its folder."""
+    for move in moves:
+        folders = [str(folder) for folder in reversed(PurePosixPath(move.target).parents)]
+        there = next((path for path in folders if (tree / path).is_file()), None)
+        if there or os.path.lexists(tree / move.target):
+            raise DecoupleError(
+                f"{move.origin} would become {move.target}, and this release has {there or 'that'}",
+                next_step="give its rule another `to` in inventory/rules.toml",
+            )

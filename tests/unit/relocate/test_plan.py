@@ -109,6 +109,17 @@ def test_two_files_that_would_get_one_name_are_an_error(tree: Path, rules: RuleF
         make_plan(tree, crowded)
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_upstream_has_where_a_file_would_go_is_an_error_that_names_both(
+    tree: Path, rules: RuleFile, whole: bool
+) -> None:
+    target = make_plan(tree, rules).mapping["c10/cuda/CUDAStream.h"]
+    there = target if whole else target.partition("/")[0]
+    write(tree, {there: ""})
+    with pytest.raises(DecoupleError, match=rf" would become .*, and this release has {'that' if whole else there}"):
+        make_plan(tree, rules)
+
+
 def test_a_cut_that_no_longer_stands_is_an_error(tree: Path, rules: RuleFile) -> None:
     cut = Cut("c10/cuda/CUDAStream.h", ("aten/src/ATen/native/Add.cpp",), "")
     with pytest.raises(DecoupleError, match=r"Add\.cpp.*CUDAStream"):
