@@ -122,9 +122,8 @@ def _judge_patch(repository: Repository, step: Step, tip: str, scratch: Path) ->
         return CarryResult(patch.name, Verdict.CONFLICT, notes=_note_wrong_place(outcome, merge))
     if clean:
         changes = read_changes(repository, here, merge.tree)
-        return CarryResult(
-            patch.name, Verdict.MERGED, changes, _explain_failures(forward), make_diff(repository, tip, merge.tree)
-        )
+        notes = (*_explain_failures(forward), *_note_new_names(patch, changes))
+        return CarryResult(patch.name, Verdict.MERGED, changes, notes, make_diff(repository, tip, merge.tree))
     if result := _merge_additions(repository, step, tip, merge):
         return result
     texts = _read_texts(repository, step, tip, merge)
@@ -412,8 +411,17 @@ def _explain_failures(forward: PatchResult) -> tuple[Note, ...]:
         path = result.file.path
         expected = tuple(_format_line(line) for line in failure.hunk.old_lines) if failure.hunk else ()
         lines = tuple(_format_line(line) for line in failure.found)
-        notes.append(Note(path, failure.near, failure.message.removeprefix(f"{path}: "), expected, lines))
+        what = failure.message.removeprefix(path).removeprefix(":").strip()
+        notes.append(Note(path, failure.near, what, expected, lines))
     return tuple(notes)
+
+
+def _note_new_names(patch: Patch, changes: Mapping[str, TreeEntry | None]) -> tuple[Note, ...]:
+    """Note the files that the patch changes under a name that it does not have for them."""
+    new = (path for path, entry in changes.items() if entry and path not in patch.touched_paths)
+    return tuple(
+        Note(path, 0, "upstream gave a file of the patch this name: its change goes here") for path in sorted(new)
+    )
 
 
 def _make_stop(

@@ -56,6 +56,7 @@ def test_a_renamed_file(upstream: Upstream) -> None:
     result = carried(upstream, {"old/a.cpp": OLD}, {"old/a.cpp": PATCHED}, {"new/b.cpp": OLD})
     assert result.verdict is Verdict.MERGED
     assert text(upstream, result, "new/b.cpp") == PATCHED
+    assert [note.path for note in result.notes] == ["old/a.cpp", "new/b.cpp"], "where it is not, and where it is"
 
 
 def test_a_split_file(upstream: Upstream) -> None:
