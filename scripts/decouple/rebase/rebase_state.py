@@ -35,6 +35,8 @@ from decouple.stack.trees import compare_trees, read_blobs
 
 _VERSION = 1
 _OF_CMAKE, _OF_PYTHON = (".cmake", ".in", "CMakeLists.txt"), (".py", ".pyi", ".bzl")
+_LOOKED_AT = 8000
+"""Bytes in which git looks for a NUL, to know a binary file (its xdiff-interface.c)."""
 _OTHER_NAME = re.compile(r"(.+)~(?:HEAD|[0-9a-f]{7,40} \(.*\))(?:_\d+)?\Z")
 """How a cherry-pick of git's names a file that cannot have its own name."""
 _MEND_RULES = "add what its notes name to scripts/decouple/inventory/rules.toml, `decouple rebase --restart`"
@@ -238,7 +240,8 @@ def read_settled_tree(repository: Repository, tip: str, step: Step, changed: Col
     """Read the tree that a person made of the conflict of ``step``.
 
     It is what the index holds, committed on top of ``tip`` or not. Raises UsageError while files are unmerged, edited
-    and not staged, or hold conflict markers, and while one of ``changed`` is not tracked.
+    and not staged, or hold conflict markers, while one of ``changed`` is not tracked, and while it has what no patch
+    holds.
     """
     if unmerged := _list_differing(repository, "--diff-filter=U"):
         raise UsageError(
@@ -266,6 +269,7 @@ def read_settled_tree(repository: Repository, tip: str, step: Step, changed: Col
                 next_step="bring what is wanted of it to another file, "
                 f"`{format_git(repository.root, 'rm', '-f', '--', change.path)}`, then `decouple rebase --continue`",
             )
+    _refuse_what_no_patch_holds(repository, tip, tree)
     if where := _find_marker(repository, tip, tree):
         raise UsageError(
             f"{repository.root}: {where}: a conflict marker is left",
@@ -273,6 +277,28 @@ def read_settled_tree(repository: Repository, tip: str, step: Step, changed: Col
             "`decouple rebase --continue`",
         )
     return tree
+
+
+def _refuse_what_no_patch_holds(repository: Repository, tip: str, tree: str) -> None:
+    """Raise UsageError for a binary file or a submodule that ``tree`` has otherwise than ``tip``.
+
+    ``git add -A`` takes what a compiler left there. It is told while it can be taken out: later nothing is there.
+    """
+    changes = compare_trees(repository, tip, tree)
+    files = {entry.id for change in changes for entry in (change.old, change.new) if entry and entry.mode != SUBMODULE}
+    binary = {blob_id for blob_id, data in read_blobs(repository, sorted(files)).items() if b"\0" in data[:_LOOKED_AT]}
+    for change in changes:
+        old, new = change.old, change.new
+        sides = [entry for entry in (old, new) if entry and not (old and new and old.id == new.id)]
+        is_submodule = any(entry.mode == SUBMODULE for entry in sides)
+        if is_submodule or any(entry.id in binary for entry in sides):
+            undone = ("checkout" if old else "reset", "-q", tip, "--")
+            raise UsageError(
+                f"{repository.root}: {change.path} is a {'submodule' if is_submodule else 'binary file'}, and a patch "
+                "holds text only",
+                next_step=f"take it out: `{format_git(repository.root, *undone, change.path)}`, then "
+                "`decouple rebase --continue`",
+            )
 
 
 def _find_marker(repository: Repository, tip: str, tree: str) -> str:

@@ -550,6 +550,32 @@ def test_the_settlement_is_remembered_and_shown_for_review(
     assert project.begin() == 1
 
 
+@pytest.mark.parametrize("kind", ["binary file", "submodule"])
+def test_what_no_patch_holds_is_refused_while_it_can_be_taken_out(
+    project: Project, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    """It was kept as the resolution, and each later rebase ended at it."""
+    conflict_in_b(project)
+    assert project.begin() == 1
+    tree = project.root / "build/rebase/src"
+    (tree / "b").write_text(numbered(1, 60, {20: "both\n"}))
+    if kind == "submodule":
+        (tree / "x.o").mkdir()
+        for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "x"]):
+            project.git("-C", "x.o", *words)
+    else:
+        (tree / "x.o").write_bytes(b"\0object")
+    project.git("add", "-A")
+    capsys.readouterr()
+    assert project.again("--continue") == 2
+    said = capsys.readouterr().err
+    assert f"x.o is a {kind}" in said
+    subprocess.run(said.split("`")[1], shell=True, check=True)
+    assert project.again("--continue") == 0
+    assert (tree / "x.o").exists(), "it is theirs"
+    assert "x.o" not in (project.root / "patches/1.1/0002-second.patch").read_text()
+
+
 def test_a_file_that_upstream_deleted_and_a_person_keeps_is_kept_again(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
