@@ -87,7 +87,7 @@ def carry_unchanged(repository: Repository, step: Step, tip: str) -> CarryResult
         return None
     source = TreeSource(repository, tip, patch.touched_paths)
     forward = apply_patch(patch, Tree(source))
-    if not forward.applies or forward.offsets or apply_patch(patch, Tree(source), reverse=True).applies:
+    if not forward.applies or forward.offsets or _applies_backwards(patch, source):
         return None
     return CarryResult(patch.name, Verdict.UNMODIFIED, same)
 
@@ -102,7 +102,7 @@ def _judge_patch(repository: Repository, step: Step, tip: str, scratch: Path) ->
     merge = merge_patch(repository, step, tip)
     here = repository.read_tree_id(tip)
     clean = not merge.conflicts
-    if forward.applies and backward.applies:
+    if forward.applies and backward.applies and _has_text(patch):
         return CarryResult(patch.name, Verdict.AMBIGUOUS, notes=_note_ambiguity(forward, backward))
     if clean and merge.tree == here:
         return CarryResult(patch.name, Verdict.ALREADY_UPSTREAM, {}, _note_evidence(backward.applies, patch))
@@ -134,6 +134,15 @@ def _judge_patch(repository: Repository, step: Step, tip: str, scratch: Path) ->
         gone = [find_own_name(path) for path, kind in merge.conflicts if "delete" in kind]
         stopped = replace(stopped, notes=(*stopped.notes, *_find_moved_lines(repository, patch, gone, tip)))
     return stopped
+
+
+def _applies_backwards(patch: Patch, source: TreeSource) -> bool:
+    return _has_text(patch) and apply_patch(patch, Tree(source), reverse=True).applies
+
+
+def _has_text(patch: Patch) -> bool:
+    """Return whether the patch changes lines: one of modes alone applies both ways wherever its files are."""
+    return any(file.hunks for file in patch.files)
 
 
 def find_former_changes(repository: Repository, step: Step, tip: str) -> Mapping[str, TreeEntry | None] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from decouple.base.git import Repository
@@ -25,15 +25,18 @@ class Upstream:
         empty = self.repository.run("hash-object", "-t", "tree", "-w", "--stdin", stdin=b"").decode().strip()
         self.root = self._commit(empty)
 
-    def release(self, files: Files) -> str:
+    def release(self, files: Files, executable: Collection[str] = ()) -> str:
         """A commit that holds exactly ``files``."""
         text = CommitText("upstream <u@example.org>", "0 +0000", "release\n")
-        changes = {name: (0o100644, body.encode("utf-8", "surrogateescape")) for name, body in files.items()}
+        modes = {name: 0o100755 if name in executable else 0o100644 for name in files}
+        changes = {name: (modes[name], body.encode("utf-8", "surrogateescape")) for name, body in files.items()}
         return write_chain(self.repository, self.root, [NewCommit(text, changes)])[0]
 
-    def patch(self, before: str, files: Files, name: str = "1.0/0001-a.patch") -> Step:
+    def patch(
+        self, before: str, files: Files, name: str = "1.0/0001-a.patch", executable: Collection[str] = ()
+    ) -> Step:
         """The patch that turns ``before`` into ``files``."""
-        after = self.release(files)
+        after = self.release(files, executable)
         body = make_diff(self.repository, before, after)
         return Step(Patch(name, HEADER + body), before, after)
 

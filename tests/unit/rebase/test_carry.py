@@ -161,6 +161,21 @@ def test_applies_forwards_and_backwards(upstream: Upstream) -> None:
     assert result.verdict is Verdict.AMBIGUOUS
 
 
+@pytest.mark.parametrize(
+    ("new", "executable", "verdict"),
+    [
+        pytest.param(OLD, [], Verdict.UNMODIFIED, id="as it was"),
+        pytest.param(OLD + "more\n", [], Verdict.UNMODIFIED, id="changed"),
+        pytest.param(OLD + "more\n", ["a"], Verdict.ALREADY_UPSTREAM, id="taken"),
+    ],
+)
+def test_a_patch_of_a_mode_alone(upstream: Upstream, new: str, executable: list[str], verdict: Verdict) -> None:
+    """It applies both ways wherever its file is."""
+    step = upstream.patch(upstream.release({"a": OLD}), {"a": OLD}, executable=["a"])
+    tip = upstream.release({"a": new}, executable)
+    assert carry_patch(upstream.repository, step, tip, upstream.repository.root).verdict is verdict
+
+
 def test_a_deleted_target(upstream: Upstream) -> None:
     result = carried(upstream, {"a": OLD, "b": "b\n"}, {"a": PATCHED, "b": "b\n"}, {"b": "b\n"})
     assert result.verdict is Verdict.TARGET_GONE
