@@ -361,6 +361,7 @@ def _take_decision(request: RebaseRequest, work: series_carry.RebaseWork, waitin
         work.list_recipe_paths(step.patch),
     )
     resolutions.remember_resolution(resolutions.make_path(request.project, waiting.old, waiting.new), kept)
+    work.memory = [kept, *work.memory]  # where a patch before it was edited meanwhile, the decision does not hold
     decided = structs.replace(waiting, decisions={**waiting.decisions, waiting.stopped_at: decision})
     _drop_conflict(request, decided)
     return decided

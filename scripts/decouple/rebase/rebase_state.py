@@ -31,7 +31,7 @@ from decouple.rebase.verdicts import CarryResult
 from decouple.recipes.file_text import is_cpp
 from decouple.stack import worktree
 from decouple.stack.journal import Id
-from decouple.stack.trees import compare_trees, read_blobs
+from decouple.stack.trees import compare_trees, read_blobs, read_entries
 
 _VERSION = 1
 _OF_CMAKE, _OF_PYTHON = (".cmake", ".in", "CMakeLists.txt"), (".py", ".pyi", ".bzl")
@@ -240,9 +240,10 @@ def read_settled_tree(repository: Repository, tip: str, step: Step, changed: Col
     """Read the tree that a person made of the conflict of ``step``.
 
     It is what the index holds, committed on top of ``tip`` or not. Raises UsageError while files are unmerged, edited
-    and not staged, or hold conflict markers, while one of ``changed`` is not tracked, and while it has what no patch
-    holds.
+    and not staged, or hold conflict markers, while one of ``changed`` is not tracked, while it has what no patch holds,
+    and where it lacks what was carried before the patch.
     """
+    _refuse_another_start(repository, tip)
     if unmerged := _list_differing(repository, "--diff-filter=U"):
         raise UsageError(
             f"{repository.root}: {unmerged[0]} is still in conflict",
@@ -277,6 +278,34 @@ def read_settled_tree(repository: Repository, tip: str, step: Step, changed: Col
             "`decouple rebase --continue`",
         )
     return tree
+
+
+def _refuse_another_start(repository: Repository, tip: str) -> None:
+    """Raise UsageError where the tree does not stand on ``tip`` any more.
+
+    All that it lacks would be taken for what the patch takes out. A commit that was amended is no such thing.
+    """
+    head = repository.read_head()
+    moved_back = (
+        head not in (None, tip) and repository.try_run("merge-base", "--is-ancestor", head or "", tip).status == 0
+    )
+    if moved_back:
+        lost = {change.path: change.old for change in compare_trees(repository, head or "", tip)}
+        index = repository.read_text("write-tree") if not _list_differing(repository, "--diff-filter=U") else tip
+        there = read_entries(repository, index, lost)
+        moved_back = all(there.get(path) == entry for path, entry in lost.items())
+    restart = "`decouple rebase --restart` shows the conflict again; what was settled before is replayed"
+    if head is None:
+        raise UsageError(f"{repository.root} is empty, and not how the patch is to be", next_step=restart)
+    if moved_back:
+        what = f"{repository.root} stands before what was carried ({tip[:12]}): the patch would take that out"
+        raise UsageError(what, next_step=restart)
+    if not (repository.git_dir / "index").exists():
+        raise UsageError(
+            f"{repository.root}: git's index is gone",
+            next_step=f"`{format_git(repository.root, 'reset', '-q')}`, `git add` what is settled, then "
+            "`decouple rebase --continue`",
+        )
 
 
 def _refuse_what_no_patch_holds(repository: Repository, tip: str, tree: str) -> None:

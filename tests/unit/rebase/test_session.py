@@ -550,6 +550,57 @@ def test_the_settlement_is_remembered_and_shown_for_review(
     assert project.begin() == 1
 
 
+@pytest.mark.parametrize("accident", ["reset", "folder", "index"])
+def test_a_tree_that_lost_what_was_carried_settles_nothing(
+    project: Project, capsys: pytest.CaptureFixture[str], accident: str
+) -> None:
+    """All that was not there was taken out by the patch: what an earlier one did, or the whole release."""
+    conflict_in_b(project)
+    assert project.begin() == 1
+    tree = project.root / "build/rebase/src"
+    if accident == "reset":
+        project.git("reset", "-q", "--hard", "HEAD~1")
+    elif accident == "folder":
+        shutil.rmtree(tree)
+    else:
+        (tree / ".git/index").unlink()
+        (tree / "b").write_text(numbered(1, 60, {20: "both\n"}))
+    capsys.readouterr()
+    assert project.again("--continue") == 2
+    said = capsys.readouterr().err
+    assert not (project.root / "series/resolutions").exists()
+    if accident == "index":
+        subprocess.run(said.split("`")[1], shell=True, check=True)
+        project.git("add", "b")
+        assert project.again("--continue") == 0
+        return
+    assert "--restart" in said
+    assert project.again("--restart") == 1
+    assert "<<<<<<<" in (tree / "b").read_text()
+
+
+@pytest.mark.parametrize("words", [["commit", "-q", "--amend", "--no-edit"], ["reset", "-q", "--soft", "HEAD~1"]])
+def test_the_commit_below_a_settlement_may_be_amended_or_taken_off(project: Project, words: list[str]) -> None:
+    conflict_in_b(project)
+    assert project.begin() == 1
+    (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "both\n"}))
+    project.git("add", "b")
+    project.git(*words)
+    assert project.again("--continue") == 0
+    assert "a/a" not in (project.root / "patches/1.1/0002-second.patch").read_text()
+
+
+def test_what_was_settled_holds_where_a_patch_before_it_was_edited_meanwhile(project: Project) -> None:
+    conflict_in_b(project)
+    assert project.begin() == 1
+    (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "both\n"}))
+    project.git("add", "b")
+    earlier = project.root / "patches/1.0/0001-first.patch"
+    earlier.write_text(earlier.read_text().replace("+first", "+first, and more"))
+    assert project.again("--continue") == 0
+    assert "+both" in (project.root / "patches/1.1/0002-second.patch").read_text()
+
+
 @pytest.mark.parametrize("kind", ["binary file", "submodule"])
 def test_what_no_patch_holds_is_refused_while_it_can_be_taken_out(
     project: Project, capsys: pytest.CaptureFixture[str], kind: str
