@@ -11,6 +11,7 @@ found a place for them by lines of which none stands once in both texts.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -82,14 +83,18 @@ def _find_file(path: str, olds: dict[str, _File], news: dict[str, _File]) -> tup
 
 
 def _read_files(repository: Repository, patch: Patch, commit: str) -> dict[str, _File]:
-    """Read each file that the patch changes in ``commit``; none where it does not apply there."""
+    """Read each file that the patch changes in ``commit``; none where it does not apply there.
+
+    One that several of its sections name is left out: their lines are counted in texts that are nowhere.
+    """
     source = TreeSource(repository, commit, patch.touched_paths)
     applied = apply_patch(patch, Tree(source))
+    named = Counter(path for file in patch.files for path in file.paths)
     files = {}
     for file in applied.files if applied.applies else ():
         section = file.file
         after = applied.changes.get(section.new_path or "")
-        if section.old_path and after and file.placed:
+        if section.old_path and after and file.placed and max(named[path] for path in section.paths) == 1:
             files[section.old_path] = _read_file(
                 split_lines(source.read(section.old_path)), split_lines(after.data), file
             )

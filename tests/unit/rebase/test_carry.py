@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from decouple.rebase.carry import carry_patch
+from decouple.patch.parse import Patch
+from decouple.rebase.carry import Step, carry_patch
 from decouple.rebase.verdicts import CarryResult, Verdict
-from tests.unit.rebase.releases import Files, Upstream, numbered
+from decouple.stack.export import make_diff
+from tests.unit.rebase.releases import HEADER, Files, Upstream, numbered
 
 OLD = numbered(1, 400)
 PATCHED = numbered(1, 400, {200: "cut here\n"})
@@ -159,6 +161,17 @@ def test_applies_forwards_and_backwards(upstream: Upstream) -> None:
     middle = numbered(1, 30)
     result = carried(upstream, {"a": block + middle}, {"a": changed + middle}, {"a": block + middle + changed})
     assert result.verdict is Verdict.AMBIGUOUS
+
+
+def test_a_patch_with_two_parts_for_one_file(upstream: Upstream) -> None:
+    """As tools that join patches make it; the second part's lines are those that the first one leaves."""
+    old, between, after = (
+        upstream.release({"a": text}) for text in (numbered(1, 20), OLD, numbered(1, 20, {9: "x\n"}))
+    )
+    body = make_diff(upstream.repository, old, between) + make_diff(upstream.repository, between, after)
+    step = Step(Patch("1.0/0001-a.patch", HEADER + body), old, after)
+    tip = upstream.release({"a": "top\n" + numbered(1, 20)})
+    assert carry_patch(upstream.repository, step, tip, upstream.repository.root).verdict is Verdict.OFFSET
 
 
 @pytest.mark.parametrize(
