@@ -23,7 +23,7 @@ def split_lines(text: AnyStr) -> list[AnyStr]:
 
 
 def find_lines(lines: Sequence[bytes], wanted: Sequence[bytes]) -> list[int]:
-    """Return where ``wanted`` stand in ``lines``, from 0; nowhere where nothing is wanted."""
+    """Return where ``wanted`` stand in ``lines``, from 0; for no lines nowhere."""
     size, block = len(wanted), list(wanted)
     first = block[0] if block else None
     return [at for at, line in enumerate(lines) if line == first and list(lines[at : at + size]) == block]

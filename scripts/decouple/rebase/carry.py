@@ -141,7 +141,10 @@ def _applies_backwards(patch: Patch, source: TreeSource) -> bool:
 
 
 def _has_text(patch: Patch) -> bool:
-    """Return whether the patch changes lines: one of modes alone applies both ways wherever its files are."""
+    """Return whether the patch changes lines.
+
+    One that changes modes alone applies both ways wherever its files are.
+    """
     return any(file.hunks for file in patch.files)
 
 
@@ -318,7 +321,7 @@ def _run_merge_tree(repository: Repository, step: Step, ours: str, theirs: str) 
 
 
 def find_own_name(path: str) -> str:
-    """Return the name that a file of a merge has without the side that git put behind it."""
+    """Return the name of a file in a merge without the side that git adds."""
     return _SIDE.sub("", path)
 
 
@@ -426,7 +429,7 @@ def _explain_failures(forward: PatchResult) -> tuple[Note, ...]:
 
 
 def _note_new_names(patch: Patch, changes: Mapping[str, TreeEntry | None]) -> tuple[Note, ...]:
-    """Note the files that the patch changes under a name that it does not have for them."""
+    """Note the files that the patch changes under a name that is not its own."""
     new = (path for path, entry in changes.items() if entry and path not in patch.touched_paths)
     return tuple(
         Note(path, 0, "upstream gave a file of the patch this name: its change goes here") for path in sorted(new)

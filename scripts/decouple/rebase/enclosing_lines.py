@@ -48,7 +48,7 @@ class _ChangedLine(Struct, frozen=True):
 
 
 class _File(Struct, frozen=True):
-    """What a patch does to a file: its changed lines, and the lines that it finds and leaves."""
+    """What a patch does to a file."""
 
     lines: tuple[bytes, ...]
     changed: tuple[_ChangedLine, ...]
@@ -75,7 +75,10 @@ def examine_places(repository: Repository, patch: Patch, before: str, tip: str, 
 
 
 def _find_file(path: str, olds: dict[str, _File], news: dict[str, _File]) -> tuple[str, _File] | None:
-    """Find the file of the release: of the same name, or the only one that has another."""
+    """Find the file of the release.
+
+    It has the same name, or is the only one that has another.
+    """
     if path in news:
         return path, news[path]
     left = [other for other in news if other not in olds]
@@ -83,8 +86,9 @@ def _find_file(path: str, olds: dict[str, _File], news: dict[str, _File]) -> tup
 
 
 def _read_files(repository: Repository, patch: Patch, commit: str) -> dict[str, _File]:
-    """Read each file that the patch changes in ``commit``; none where it does not apply there.
+    """Read each file that the patch changes in ``commit``.
 
+    None where it does not apply there.
     One that several of its sections name is left out: their lines are counted in texts that are nowhere.
     """
     source = TreeSource(repository, commit, patch.touched_paths)
@@ -120,7 +124,7 @@ def _read_file(old: Sequence[bytes], new: Sequence[bytes], file: FileResult) -> 
 
 
 def _find_around(hunk: Hunk, at: int) -> tuple[bytes, ...]:
-    """Return the changed line itself, where it goes, or the lines between which it comes."""
+    """Return the changed line where it goes, the lines around it where it comes."""
     if hunk.lines[at].kind == "-":
         return (hunk.lines[at].text,)
     before = [line.text for line in hunk.lines[:at] if line.kind != "+"][-1:]
@@ -162,7 +166,10 @@ def _list_heads(lines: Sequence[bytes], heads: Sequence[int | None], at: int) ->
 
 
 def _find_name(head: bytes) -> bytes:
-    """Return what a line is known by: the name of its function, so that its parameters may change; else all of it."""
+    """Return what a line is known by.
+
+    The name of its function, whose parameters may change; else all of it.
+    """
     named = None if _CHOICE.match(head) else _NAMED.match(head)
     return (named[1] or named[2]) if named else head
 
@@ -199,7 +206,7 @@ def _is_proven(line: _ChangedLine, olds: Sequence[bytes], news: Sequence[bytes])
 def _pair_lines(
     olds: Sequence[_ChangedLine], news: Sequence[_ChangedLine]
 ) -> Iterator[tuple[_ChangedLine, _ChangedLine]]:
-    """Pair the changed lines of both that have one text and differ in what encloses them."""
+    """Pair the changed lines with one text of which other lines enclose each."""
     for kind, text in dict.fromkeys((line.kind, line.text) for line in olds):
         was, now = ([line for line in side if (line.kind, line.text) == (kind, text)] for side in (olds, news))
         for line in list(was):
@@ -215,7 +222,10 @@ def _name_heads(line: _ChangedLine) -> list[bytes]:
 
 
 def _find_other_head(olds: Sequence[bytes], news: Sequence[bytes]) -> tuple[bytes | None, bytes | None]:
-    """Return the first of ``olds`` that is another in ``news``, and that one; None where lines only came or went."""
+    """Return the first of ``olds`` that is another in ``news``, and that one.
+
+    None where lines only came or went.
+    """
     left, right = (list(map(_find_name, heads)) for heads in (olds, news))
     if _is_part(left, right) or _is_part(right, left):
         return None, None

@@ -309,9 +309,10 @@ def _refuse_another_start(repository: Repository, tip: str) -> None:
 
 
 def _refuse_what_no_patch_holds(repository: Repository, tip: str, tree: str) -> None:
-    """Raise UsageError for a binary file or a submodule that ``tree`` has otherwise than ``tip``.
+    """Raise UsageError for a binary file or a submodule that changed.
 
-    ``git add -A`` takes what a compiler left there. It is told while it can be taken out: later nothing is there.
+    Between ``tip`` and ``tree``. ``git add -A`` takes what a compiler left there.
+    It is told while it can be taken out: later nothing is there.
     """
     changes = compare_trees(repository, tip, tree)
     files = {entry.id for change in changes for entry in (change.old, change.new) if entry and entry.mode != SUBMODULE}

@@ -102,7 +102,10 @@ def replay_resolution(
 
 
 def _make_settled_files(repository: Repository, merge: Merge, tree: str) -> tuple[SettledFile, ...]:
-    """Record each file that is otherwise in ``tree``, and each in conflict that a person left as git had it."""
+    """Record each file that is otherwise in ``tree``.
+
+    And each in conflict that a person left as git had it.
+    """
     files = []
     changed = compare_trees(repository, merge.tree, tree)
     left = {path for path, _ in merge.conflicts} - {change.path for change in changed}

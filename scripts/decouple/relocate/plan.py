@@ -242,7 +242,10 @@ def _check_collisions(moves: list[Move], files: list[str]) -> None:
 
 
 def _refuse_taken_names(tree: Path, moves: list[Move]) -> None:
-    """Raise DecoupleError where upstream has a file that a move would make, or one in the place of its folder."""
+    """Raise DecoupleError where upstream has a file that a move would make.
+
+    Or one in the place of its folder.
+    """
     for move in moves:
         folders = [str(folder) for folder in reversed(PurePosixPath(move.target).parents)]
         there = next((path for path in folders if (tree / path).is_file()), None)
