@@ -15,9 +15,9 @@ import pytest
 from decouple import cli
 from decouple.base.errors import DecoupleError
 from decouple.patch import parse as patch
-from decouple.patch.apply import File, Tree
+from decouple.patch.apply import Failure, File, Tree
 from decouple.patch.parse import REGULAR, Patch
-from decouple.series.check import Fit, PatchFit, check_series
+from decouple.series.check import Conflict, Fit, PatchFit, RuleDifferences, check_series
 from decouple.upstream import readers as sources
 from decouple.upstream.readers import open_path, read_archive
 from tests.support.files import write_files
@@ -73,6 +73,31 @@ def test_a_patch_that_is_made_anew_is_no_conflict_and_those_behind_it_see_what_i
     assert asked == ["2.6/0001-x.patch"], "only what does not apply is made anew"
 
 
+def test_of_a_patch_that_is_seen_in_part_nobody_says_that_it_is_made_anew_or_loses_text() -> None:
+    hidden = change(10, "ten", path="src/hidden.c").to_text()
+    for line, status in ((12, Fit.CONFLICT), (30, Fit.CLEAN)):
+        (verdict,) = check_series(
+            [patch.parse_patch(change(10, "ten").to_text() + hidden)],
+            Reader(with_lines(line, "another\n").get),
+            partial=True,
+            remade=lambda patch, tree: (Fit.MADE, {}),
+            lost=lambda patch, tree: ["src/f.c: a line goes"],
+            ruled=lambda patch: RuleDifferences(moves=("one more file",)),
+        )
+        assert (verdict.status, verdict.unseen) == (status, ("src/hidden.c",))
+
+
+def test_what_rules_do_not_settle_is_told_beside_what_does_not_apply() -> None:
+    stop = Conflict("new.cu", Failure("rules", "no rule places it"))
+    (verdict,) = check_series(
+        [change(10, "ten")],
+        Reader(with_lines(12, "another\n").get),
+        ruled=lambda patch: RuleDifferences(stops=(stop,)),
+    )
+    assert verdict.status is Fit.CONFLICT
+    assert [conflict.path for conflict in verdict.conflicts] == ["new.cu", "src/f.c"]
+
+
 def test_a_patch_that_upstream_took_and_one_half_taken() -> None:
     (verdict,) = statuses([change(10, "ten")], with_lines(10, "ten\n"))
     assert verdict.status is Fit.UPSTREAM
@@ -126,6 +151,8 @@ def test_a_source_that_lacks_files_says_nothing_about_them() -> None:
     moved, after = statuses([move, later], files, partial=True)
     assert (moved.status, moved.unseen) == (Fit.CLEAN, ("src/f.c",))
     assert (after.status, after.unseen) == (Fit.UNSEEN, ("new/f.c",))
+    other = statuses([move, later], {"new/f.c": SOURCE["src/f.c"]}, partial=True)
+    assert [verdict.status for verdict in other] == [Fit.UNSEEN, Fit.UNSEEN], "nobody saw what the move makes of it"
     assert statuses([move], files)[0].status is Fit.GONE
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decouple.patch import parse as patches
 from decouple.series.check import check_series
-from decouple.series.evidence import Level, prove_levels
+from decouple.series.evidence import Level, is_refuted, prove_levels
 from tests.support.reader import Reader
 
 DIFF = "--- a/{path}\n+++ b/{path}\n@@ -1,3 +1,3 @@\n a = 1\n-b = 2\n+{line}\n c = 3\n"
@@ -41,6 +41,18 @@ def test_python_that_does_not_compile_is_named_where_other_files_are_not_seen() 
     broken, hidden = DIFF.format(path="torch/x.py", line="b ="), DIFF.format(path="c10/x.cpp", line="b = 3")
     ((level, why),) = proven_series({"torch/x.py": TEXT}, broken + hidden, partial=True)
     assert level is Level.NOTHING and why.startswith("torch/x.py does not compile")
+
+
+def test_only_what_a_source_shows_refutes_a_proof() -> None:
+    def refuted(files: dict[str, bytes], line: str) -> bool:
+        patch = patches.parse_patch(DIFF.format(path="torch/x.py", line=line).encode())
+        (verdict,) = check_series([patch], Reader(files.get), partial=True)
+        return is_refuted(verdict)
+
+    assert not refuted({"torch/x.py": TEXT}, "b = 3")
+    assert not refuted({}, "b = 3"), "it does not show the file"
+    assert refuted({"torch/x.py": b"other\n"}, "b = 3")
+    assert refuted({"torch/x.py": TEXT}, "b ="), "it applies, and what it leaves does not compile"
 
 
 def test_a_patch_behind_one_that_is_seen_in_part_is_judged_by_what_it_touches() -> None:

@@ -116,6 +116,7 @@ def test_a_good_series_has_no_faults(checkout: Checkout) -> None:
         (" alpha one\n alpha two\n", "", (14, "hunk-count")),
         ("+beta three\n", "+beta three\r\n", (19, "crlf")),
         ("f.c", ".git/f.c", (10, "leaves-tree")),
+        (" b/f.c", " b/g.c", (10, "name")),
         ("100644", "160000", (10, "submodule")),
         ("--- a/f.c", "old mode 100644\nnew mode 160000\n--- a/f.c", (10, "submodule")),
         # what other tools leave in a patch
@@ -285,6 +286,24 @@ def test_ranges_move_with_the_patches_between() -> None:
     assert not list(find_overlaps([first, last]))
     between = place("2", "f", 10, 0, 10)  # ten lines more in front: line 103 is now 113
     assert [found.earlier.name for found in find_overlaps([first, between, last])] == ["1"]
+
+
+def test_what_stands_right_behind_a_range_is_not_part_of_it() -> None:
+    first, behind = place("1", "f", 10, 1, 1), place("2", "f", 11, 0, 10)  # line 13, and ten lines behind it
+    third = place("3", "f", 15, 1, 1)
+    assert [(one.earlier.name, one.later.name) for one in find_overlaps([first, behind, third])] == [
+        ("1", "2"),
+        ("2", "3"),
+    ]
+
+
+def test_lines_that_another_patch_replaced_are_only_its_own() -> None:
+    first, over = place("1", "f", 10, 2, 0), place("2", "f", 8, 8, 8)  # a gap in front of line 13; lines 11 to 18
+    third = place("3", "f", 10, 1, 1)
+    assert [(one.earlier.name, one.later.name) for one in find_overlaps([first, over, third])] == [
+        ("1", "2"),
+        ("2", "3"),
+    ]
 
 
 def test_ranges_move_with_a_rename() -> None:
