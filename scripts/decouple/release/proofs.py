@@ -27,7 +27,6 @@ from decouple.release.status import (
     SuitesSection,
     VerifySection,
     WheelSection,
-    find_mark,
 )
 
 BUILT = "built"
@@ -120,7 +119,7 @@ def list_proof_rows(status: ReleaseStatus) -> list[ProofRow]:
 
 
 def _make_row(status: ReleaseStatus, name: str, proof: ProofKind, figure: Figure) -> ProofRow:
-    mark = find_mark(status.recorded, figure.key)
+    mark = status.recorded.get(figure.key)
     section = _find_section(status, figure.key)
     named = section.series if isinstance(section, (StageSection, WheelSection)) else None
     series = (named or (mark.series if mark else "")) if figure.of_series else ""

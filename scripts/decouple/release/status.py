@@ -437,14 +437,6 @@ def _make_mark(key: str, document: Mapping[str, Any], date: str) -> dict[str, st
     return {"date": date, "series": series} if series else {"date": date}
 
 
-def find_mark(recorded: Mapping[str, Any], key: str) -> Any:
-    """Return the mark of the proof under ``key``, None where there is none.
-
-    Up to 2026-11-29 "applies" was one proof, so each of its trees has that mark.
-    """
-    return recorded.get(key) or recorded.get(key.partition("/")[0])
-
-
 def _mark_records(document: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """Return the marks of all proofs, those of ``given`` of today.
 
@@ -453,7 +445,7 @@ def _mark_records(document: Mapping[str, Any], given: Mapping[str, Any]) -> dict
     known = document.get("recorded", {})
     if "recorded" in given:  # the days are given: a document that is written anew is the same
         return dict(known)
-    marks = {key: mark for key in list_proofs(document) if (mark := find_mark(known, key))}
+    marks = {key: known[key] for key in list_proofs(document) if key in known}
     today = datetime.now(tz=UTC).date().isoformat()
     for key in list_proofs(document):
         name, _, label = key.partition("/")

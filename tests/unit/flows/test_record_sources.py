@@ -81,7 +81,7 @@ def test_each_tree_has_the_day_and_the_series_with_which_it_was_looked_at(world:
     record(world)
     path = status.locate_status(world.project, "2.6")
     old = status.RecordMark("2001-02-03", compute_series_digest(world.project, "2.6"))
-    status.update_status(path, recorded={"applies": old})  # as it was noted then: one day for both
+    status.update_status(path, recorded={"applies/debian": old, "applies/pristine": old})
     world.patch("0002-more", {"torch/core.py": LINES.replace("line_7 = 7", "line_7 = ask_more()")})
     assert list(record(world, "--source", f"local:{world.project.parent / 'source'}")) == ["debian", "pristine"]
     marks = status.read_status(path).recorded
