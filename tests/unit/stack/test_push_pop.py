@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.stack import worktree
 from decouple.stack.engine import Stack
 from decouple.stack.worktree import EditedError
-from tests.support.series import LINES, World, git, header, snapshot, tree_of
+from tests.support.series import LINES, World, contents, git, header, snapshot, tree_of
 
 
 @pytest.fixture(autouse=True, params=[worktree.FEW, 0], ids=["one by one", "by read-tree"])
@@ -262,6 +263,35 @@ def test_edits_are_never_lost(world: World) -> None:
         stack.pop(1)
     assert (world.source / "README.md").read_text() == "mine too\n"
     assert (world.source / "torch/core.py").read_text() == "mine\n"
+
+
+def test_an_edit_that_is_only_staged_is_not_lost(world: World) -> None:
+    """The file itself is as it was, so a look at the disk alone tells nothing."""
+    core = world.source / "torch/core.py"
+    with Stack.open(world.places) as stack:
+        stack.push(1)
+        before = core.read_text()
+        core.write_text("mine\n")
+        git(world.source, "add", "torch/core.py")
+        core.write_text(before)
+        with pytest.raises(EditedError, match=r"core.py has edits"):
+            stack.push(1)
+    assert git(world.source, "show", ":torch/core.py") == "mine"
+
+
+@pytest.mark.parametrize("verb", ["push", "pop"])
+def test_what_a_person_put_elsewhere_behind_a_link_is_not_written(world: World, tmp_path: Path, verb: str) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(2)
+    link, elsewhere = world.source / "torch", tmp_path / "a larger disk"
+    link.rename(elsewhere)
+    link.symlink_to(elsewhere)
+    before = contents(elsewhere)
+    with Stack.open(world.places) as stack, suppress(EditedError):
+        getattr(stack, verb)(1)
+    assert contents(elsewhere) == before
+    with Stack.open(world.places) as stack:
+        assert stack.recovered == []
 
 
 def test_another_git_at_work_in_the_tree_is_not_disturbed(world: World) -> None:

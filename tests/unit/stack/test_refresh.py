@@ -13,7 +13,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.cli import main
 from decouple.flows.apply import ApplyRequest
 from decouple.stack import edits
-from decouple.stack.engine import Stack
+from decouple.stack.engine import Stack, create_tree
 from tests.support.series import World, contents, git, header, tree_of
 
 
@@ -158,6 +158,40 @@ def test_a_new_commit_becomes_a_new_patch(world: World) -> None:
     assert "Subject: Readme: say so\n\nIt was time.\n\nDecouple-Id: readme-say-so\n---\ndiff --git a/README.md" in text
     assert world.series.read_text().splitlines()[-1] == "2.6/0004-readme-say-so.patch"
     assert world.series.read_text().startswith("# the order matters\n")
+
+
+def test_a_new_patch_writes_over_no_file_that_the_series_does_not_list(world: World) -> None:
+    mine = world.project / "patches/2.6/0004-readme.patch"
+    mine.write_text("a person's\n")
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+    (world.source / "README.md").write_text("by hand\n")
+    git(world.source, "commit", "-qam", "Readme")
+    with Stack.open(world.places) as stack:
+        assert edits.refresh_patches(stack).written.added == ("2.6/0005-readme.patch",)
+    assert mine.read_text() == "a person's\n"
+
+
+def test_a_dropped_patch_that_another_release_lists_keeps_its_file(world: World) -> None:
+    (world.project / "series/2.7").write_text("2.6/0003-split.patch\n")
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+        second = stack.state.applied[1].commit
+    git(world.source, "reset", "-q", "--hard", second)
+    with Stack.open(world.places) as stack:
+        assert edits.refresh_patches(stack, drop=True).written.dropped == ("2.6/0003-split.patch",)
+    assert (world.project / "patches/2.6/0003-split.patch").exists()
+
+
+def test_a_commit_that_was_split_becomes_two_patches(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(None, overlay=False)
+    (world.source / "README.md").write_text("the second half\n")
+    git(world.source, "commit", "-qa", "-C", "HEAD")  # its name in the message, too
+    with Stack.open(world.places) as stack:
+        assert len(edits.refresh_patches(stack).written.added) == 1
+        assert stack.applied[:3] == ("2.6/0001-relocate.patch", "2.6/0002-hooks.patch", "2.6/0003-split.patch")
+        assert stack.series.names == stack.applied and len(stack.applied) == 4
 
 
 def test_rebase_i_reorders_and_drops(world: World) -> None:
@@ -416,8 +450,6 @@ def test_a_patch_that_another_release_lists_gets_a_body_of_its_own(world: World)
     assert (world.project / "patches/2.6/0003-split.patch").read_bytes() != shared
     assert here.read_text() == "2.6/0002-hooks.patch\n2.6/0003-split.patch\n"
     # seen from 2.7, 2.6's file is not ours to change
-    from decouple.stack.engine import create_tree
-
     (world.project / "patches/2.6/0003-split.patch").write_bytes(shared)
     here.write_text("2.6/0002-hooks.patch\n")
     places = Checkout(world.project).find_series("2.7")
@@ -431,6 +463,21 @@ def test_a_patch_that_another_release_lists_gets_a_body_of_its_own(world: World)
     assert here.read_text() == "2.7/0002-hooks.patch\n"
     assert "changed in 2.7" in (world.project / "patches/2.7/0002-hooks.patch").read_text()
     assert "changed in 2.7" not in (world.project / "patches/2.6/0002-hooks.patch").read_text()
+
+
+def test_a_body_of_its_own_writes_over_no_file_that_the_series_does_not_list(world: World) -> None:
+    (world.project / "series/2.7").write_text("2.6/0002-hooks.patch\n")
+    mine = world.project / "patches/2.7/0002-hooks.patch"
+    mine.parent.mkdir()
+    mine.write_text("a person's\n")
+    places = Checkout(world.project).find_series("2.7")
+    create_tree(places, world.upstream, world.base, world.base, {})
+    with Stack.open(places) as stack:
+        stack.push(None)
+        (places.tree / "README.md").write_text("changed in 2.7\n")
+        done = edits.refresh_patches(stack)
+        assert done.written.renamed == {"2.6/0002-hooks.patch": "2.7/0003-hooks.patch"}
+    assert mine.read_text() == "a person's\n"
 
 
 def test_a_refresh_in_the_middle_of_a_rebase_is_refused(world: World) -> None:

@@ -111,6 +111,38 @@ def test_delete_takes_a_patch_out_and_its_file_only_where_that_is_asked(world: W
     assert not (world.project / "patches/2.6/0002-hooks.patch").exists()
 
 
+def test_a_patch_file_that_another_release_lists_stays(world: World) -> None:
+    for name in ("0002-hooks", "0003-split"):
+        with (world.project / "series/2.7").open("a") as listed:
+            listed.write(f"2.6/{name}.patch\n")
+    before = contents(world.project / "patches")
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+        edits.rename_patch(stack, "2.6/0002-hooks.patch", "0002-device-hooks")
+        with pytest.raises(UsageError, match=r"also in series 2\.7"):
+            edits.delete_patch(stack, "2.6/0003-split.patch", remove_file=True)
+        assert stack.applied[1:] == ("2.6/0002-device-hooks.patch", "2.6/0003-split.patch")
+    assert before.items() <= contents(world.project / "patches").items()
+
+
+def test_no_verb_writes_over_a_patch_file_that_the_series_does_not_list(world: World, tmp_path: Path) -> None:
+    mine = world.project / "patches/2.6/0004-mine.patch"
+    mine.write_text("a person's\n")
+    diff = tmp_path / "other.patch"
+    diff.write_bytes((world.project / "patches/2.6/0002-hooks.patch").read_bytes())
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+        for verb in (
+            lambda: edits.create_patch(stack, "mine"),
+            lambda: edits.rename_patch(stack, "2.6/0003-split.patch", "0004-mine"),
+            lambda: edits.import_files(stack, [diff], name="0004-mine"),
+        ):
+            with pytest.raises(UsageError, match="exists already"):
+                verb()
+        assert stack.applied == stack.series.names and len(stack.applied) == 3
+    assert mine.read_text() == "a person's\n"
+
+
 def test_an_imported_diff_goes_behind_the_top_patch_with_its_strip_level(world: World, tmp_path: Path) -> None:
     diff = "--- README.md\n+++ README.md\n@@ -1 +1 @@\n-A framework.\n+Imported.\n"
     path = tmp_path / "from-a-mail.diff"
@@ -253,6 +285,20 @@ def test_a_branch_that_was_worked_on_comes_back_with_the_work(
     with Stack.open(world.places) as stack:
         with pytest.raises(DecoupleError, match=r"0003-split.*1 more"):
             branch.import_branch(stack, branch.open_repository(clone), "work", world.base)
+
+
+def test_a_commit_that_was_split_on_a_branch_comes_back_as_two_patches(world: World, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(world.upstream), str(clone))
+    branch.make_branch(world.places, branch.open_repository(clone), "work", world.base)
+    git(clone, "checkout", "-q", "work")
+    (clone / "README.md").write_text("the second half\n")
+    git(clone, "commit", "-qa", "-C", "HEAD")  # its name in the message, too
+    with Stack.open(world.places) as stack:
+        written = branch.import_branch(stack, branch.open_repository(clone), "work", world.base)
+        assert len(written.added) == 1 and len(stack.series.names) == 4
+        stack.push(None, overlay=False)
+    assert tree_of(world.source) == git(clone, "rev-parse", "HEAD^{tree}")
 
 
 def test_status_tells_what_disagrees(world: World) -> None:
