@@ -141,6 +141,19 @@ def test_a_library_that_was_tampered_with(published: Make, content: dict[str, by
     nothing_stays(pair, tmp_path / "cache", "libtorch_cuda.so is not the file that its RECORD lists")
 
 
+def test_a_member_that_the_record_lacks_or_that_leads_out_is_not_written(
+    published: Make, content: dict[str, bytes], tmp_path: Path
+) -> None:
+    pair, _ = published({**content, "torch/include/new.h": b""})
+    nothing_stays(pair, tmp_path / "cache", "new.h is not in its RECORD")
+    out = f"torch/include/{'../' * 6}new.h"
+    record = write_wheel(tmp_path / "served.whl", {**content, out: b""})
+    size = (tmp_path / "served.whl").stat().st_size
+    wheel = replace(pair.wheel, size=size, sha256="cd" * 32, record=record)
+    nothing_stays(replace(pair, wheel=wheel), tmp_path / "cache", "new.h' leads out of the folder of a wheel")
+    assert not list(tmp_path.rglob("new.h"))
+
+
 def test_the_wheel_of_another_release(published: Make, content: dict[str, bytes], tmp_path: Path) -> None:
     pair, server = published(content)
     write_wheel(tmp_path / "served.whl", {**content, "torch/version.py": VERSION.replace(b"2.6", b"2.7")})
