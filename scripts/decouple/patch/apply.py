@@ -241,9 +241,6 @@ class _Application:
         self.table: dict[str, File | _RemovedPath] = {}
         self.removals: list[str] = []
         self.writes: dict[str, File] = {}
-        self.links_removed = {
-            file.old_path for file in sections if file.old_mode == SYMLINK and (file.rename or file.deletes)
-        }
         self.reached: set[str] = set()  # parents that are no file or link in the tree as it was
         self.sound: set[str] = set()  # parents that are none in what the sections so far made of it, either
         self.links_kept = {file.new_path for file in sections if file.new_mode == SYMLINK}
@@ -314,7 +311,6 @@ class _Application:
             raise _make_refusal("exists", f"two sections of the patch write {new} (git would keep the last)")
         self.table[new] = after
         self.writes[new] = after
-        self.sound.discard(new)
         if file.rename and old is not None:
             self.table[old] = _REMOVED
         if not creates and not file.copy and old is not None:
@@ -375,9 +371,9 @@ class _Application:
                 continue
             if parent in self.links_kept:
                 raise _make_refusal("path", f"{path} is beyond the symbolic link {parent}")
-            if parent in self.links_removed or isinstance(self.table.get(parent), _RemovedPath):
-                continue
             known = self.table.get(parent)
+            if isinstance(known, _RemovedPath):
+                continue
             file = known if isinstance(known, File) else self.tree.get(parent)
             if file is not None and file.mode != TREE:
                 reason = "beyond the symbolic link" if file.mode == SYMLINK else "below the file"
