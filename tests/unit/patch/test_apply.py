@@ -13,6 +13,7 @@ from tests.support import reference
 from tests.support.reader import Reader
 
 NUMBERS = b"".join(b"%d\n" % number for number in range(1, 31))
+GONE = b"".join(b"-%d\n" % number for number in range(1, 31))
 
 
 def run(data: bytes, files: dict[str, File], reverse: bool = False) -> PatchResult:
@@ -90,6 +91,10 @@ def test_reverse() -> None:
     done = text(NUMBERS.replace(b"10\n", b"ten\n"))
     assert run(edit(10, b"ten"), done, reverse=True).changes["f"] == File(REGULAR, NUMBERS)
     assert not run(edit(10, b"ten"), text(NUMBERS), reverse=True).applies
+    other_mode = b"diff --git a/f b/f\nindex 1..2 100644\n" + edit(10, b"ten")
+    executable = text(NUMBERS.replace(b"10\n", b"ten\n"), EXECUTABLE)
+    undone = apply_patch(patch.parse_patch(other_mode), Tree(Files(executable)), reverse=True)
+    assert undone.changes["f"] == File(EXECUTABLE, NUMBERS), "git up to 2.39 takes the mode of the index line"
 
 
 def test_modes_renames_copies_and_links() -> None:
@@ -131,6 +136,8 @@ def test_a_later_section_sees_what_an_earlier_one_made() -> None:
         (b"--- /dev/null\n+++ b//x\n@@ -0,0 +1 @@\n+a\n", "path"),
         (b"--- /dev/null\n+++ b/.git/config\n@@ -0,0 +1 @@\n+a\n", "path"),
         (b"--- /dev/null\n+++ b/d/.GIT/config\n@@ -0,0 +1 @@\n+a\n", "path"),
+        (b"--- /dev/null\n+++ b/GIT~1/config\n@@ -0,0 +1 @@\n+a\n", "path"),
+        (b"diff --git a/f b/f\ndeleted file mode 120000\n--- a/f\n+++ /dev/null\n@@ -1,30 +0,0 @@\n" + GONE, "type"),
         (b"".join(b"diff --git a/%s b/%s\nnew file mode 100644\n" % (p, p) for p in (b"d/x", b"d")), "exists"),
         (b"".join(b"diff --git a/%s b/%s\nnew file mode 100644\n" % (p, p) for p in (b"d", b"d/x")), "path"),
         (b"diff --git a/f b/f\ndeleted file mode 100644\n", "content"),
@@ -142,6 +149,13 @@ def test_what_is_refused_and_why(data: bytes, kind: str) -> None:
     result = run(data, files)
     assert [found.failure.kind for found in result.files if found.failure] == [kind]
     assert not result.changes
+
+
+def test_a_file_behind_a_link_is_not_in_the_tree() -> None:
+    """A folder on the disk shows it, and git does not take it."""
+    tree = Tree(Files({"link": File(SYMLINK, b"d"), "link/f": File(REGULAR, NUMBERS)}))
+    (found,) = apply_patch(patch.parse_patch(edit(10, b"ten").replace(b"/f\n", b"/link/f\n")), tree).files
+    assert found.failure and found.failure.kind == "gone"
 
 
 def test_nothing_of_a_patch_is_taken_unless_all_of_it_applies() -> None:

@@ -150,6 +150,7 @@ def test_a_mail_signature_is_a_trailer() -> None:
         (b"--- a/f\n+++ b/f\n@@ -4294967296 +1 @@\n-a\n+b\n", "hunk-header"),
         (b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n\\ No newline at end of file\n-a\n+b\n", "hunk-line"),
         (b"--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-a\n\\ No newline at end of file\n-b\n+c\n+d\n", "hunk-line"),
+        (b"--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-a\n+b\n\n\\ No newline at end of file\n", "hunk-line"),
         (b"diff --git a/f b/f\n", "lone-header"),
         (b"diff --git a/f b/g\nold mode 100644\nnew mode 100755\n", "name"),
         (b"diff --git a/f b/f\n--- a/f\n--- a/g\n+++ b/f\n" + HUNK, "name"),
