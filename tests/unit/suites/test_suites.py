@@ -815,13 +815,17 @@ def test_what_the_simulated_device_cannot_pass_is_no_difference_to_a_gpu_without
         assert difference.reason == "race: replays must interfere"
     other = results(outcome="passed", ledger=ledger(device="simulated"))
     assert not compare.compare_results(simulated, other).ok  # two builds on one kind of device
+    died = results(outcome="died", known="race: replays must interfere", ledger=simulated["t.py::A::x"].ledger)
+    assert not compare.compare_results(died, gpu).ok, "a crash has another reason"
+    launched = results(known="race: replays must interfere", ledger=ledger(device="simulated", plain="q"))
+    assert not compare.compare_results(gpu, launched).ok, "its outcome is known, not what it launches"
 
 
 def test_two_runs_on_a_gpu_are_not_compared_by_bytes_that_nobody_sets() -> None:
     """Of one build the arguments differed in more than half of the tests."""
     runs = [results(ledger=ledger(exact=exact, loose=exact, plain="p", device="gpu")) for exact in "78"]
     found = compare.compare_results(*runs)
-    assert (found.ok, found.loose, found.plain) == (True, 1, True)
+    assert (found.ok, found.exact, found.loose, found.plain) == (True, 0, 1, True)
 
 
 def test_ledgers_that_leave_out_different_bytes_are_not_compared() -> None:
@@ -944,9 +948,24 @@ def test_results_are_kept_as_one_file(tmp_path: Path) -> None:
     small = store.read_results(tmp_path / "small.xz")
     assert {name: one.outcome for name, one in small.items()} == {"t.py::A::x": "passed", "t.py::A::y": "skipped"}
     assert compare.compare_results(results(), small).ledgers == 0
-    (tmp_path / "other").write_text("hello")
-    with pytest.raises(DecoupleError, match="other"):
-        store.read_results(tmp_path / "other")
+    for damaged in ("hello", '{"id": "cut o\n{"id": "t", "outcome": "passed"}\n'):
+        (tmp_path / "other").write_text(damaged)
+        with pytest.raises(DecoupleError, match="other"):
+            store.read_results(tmp_path / "other")
+    unbegun = SuiteResult("t.py::z", "died", why=f"{store.NOT_BEGUN}no torch")
+    store.write_packed([unbegun], tmp_path / "small.xz", ledgers=False)
+    assert not store.read_results(tmp_path / "small.xz")["t.py::z"].is_begun
+
+
+def test_a_line_that_is_still_being_written_is_read_when_it_is_whole(tmp_path: Path) -> None:
+    path, seen = tmp_path / "results.jsonl", list[SuiteResult]()
+    reader = run._ResultReader(path, "suite", {"t.py::x"}, seen.append)
+    row = json.dumps({"id": "t.py::x", "outcome": "passed"}) + "\n"
+    path.write_text(row[:9])
+    assert not reader.read_new_lines()
+    path.write_text(row)
+    assert reader.read_new_lines()
+    assert [(result.id, result.outcome) for result in seen] == [("t.py::x", "passed")]
 
 
 def test_the_official_wheels_outcomes_are_kept_and_are_of_known_suites() -> None:
