@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.rebase import resolution_replay, resolutions
+from decouple.rebase import resolution_encoding, resolution_replay, resolutions
 from decouple.rebase.resolutions import Resolution, SettledFile
 from decouple.stack.commits import SCRATCH, NewCommit, write_chain
 from decouple.stack.trees import read_entries
@@ -57,6 +57,14 @@ def test_another_conflict_is_not_this_one(upstream: Upstream) -> None:
 def test_a_second_conflict_that_was_not_settled(upstream: Upstream) -> None:
     new = {"a": numbered(1, 60, {20: "ours\n", 50: "ours too\n"}), "new": "made\n"}
     assert replayed(upstream, {"a": numbered(1, 60, {20: "a line of theirs\n", 50: "theirs too\n"})}, new) is None
+
+
+def test_a_conflict_that_no_change_takes_out_is_not_settled() -> None:
+    """All of it, ours and theirs, would be gone from the file."""
+    merged = b"one\n<<<<<<< a\ntheirs\n||||||| b\nold\n=======\nours\n>>>>>>> c\n"
+    assert resolution_encoding.replay_changes(merged, ()) is None
+    changes = resolution_encoding.record_changes(merged, b"one\nours, after theirs\n")
+    assert resolution_encoding.replay_changes(merged, changes) == b"one\nours, after theirs\n"
 
 
 def test_no_line_of_upstreams_is_kept(upstream: Upstream, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from decouple.base.git import Repository
 from decouple.rebase.carry import Step
-from decouple.rebase.series_carry import RebaseOutcome, RebaseWork, ReleasePair
+from decouple.rebase.series_carry import Decision, RebaseOutcome, RebaseWork, ReleasePair
 from decouple.rebase.verdicts import Verdict
 from decouple.stack.commits import NewCommit, write_chain
 from decouple.stack.trees import read_blobs, read_entries
@@ -87,3 +87,17 @@ def test_a_stop_stands_on_commits_that_say_what_their_patches_say(tmp_path: Path
     assert outcome.waiting is not None
     assert upstream.repository.read_text("show", "-s", "--format=%an %s", outcome.waiting.after) == "A a patch"
     assert read_file(upstream.repository, outcome.tips[-1], "a") == numbered(1, 20, {9: "cut\n"})
+
+
+def test_a_decision_holds_on_the_tree_alone_that_it_was_made_on(tmp_path: Path) -> None:
+    """What a person settled would put the files of then in the place of those that are there now."""
+    upstream = Upstream(tmp_path / "upstream")
+    read_id = upstream.repository.read_tree_id
+    first, new = {"a": numbered(1, 20)}, {"a": numbered(1, 20, {9: "upstream's\n"})}
+    (step,) = make_steps(upstream, first, {"a": numbered(1, 20, {9: "cut\n"})})
+    settled = read_id(upstream.release({"a": numbered(1, 20, {9: "settled\n"})}))
+    decisions = {step.patch.name: Decision(settled, read_id(upstream.release(new)))}
+    for release, verdict in ((new, Verdict.RESOLVED), ({**new, **OTHER}, Verdict.CONFLICT)):
+        sides = ReleasePair("v1.0", upstream.release(first), "v1.1", upstream.release(release))
+        outcome = RebaseWork(upstream.repository, sides, [step.patch], decisions=decisions).run()
+        assert [one.verdict for one in outcome.carried] == [verdict]
