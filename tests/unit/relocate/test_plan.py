@@ -115,7 +115,7 @@ def test_what_upstream_has_where_a_file_would_go_is_an_error_that_names_both(
 ) -> None:
     target = make_plan(tree, rules).mapping["c10/cuda/CUDAStream.h"]
     there = target if whole else target.partition("/")[0]
-    write(tree, {there: ""})
+    write_files(tree, {there: ""})
     with pytest.raises(DecoupleError, match=rf" would become .*, and this release has {'that' if whole else there}"):
         make_plan(tree, rules)
 
