@@ -101,7 +101,8 @@ def test_the_hooks_over_upstreams_kernels_hand_on_every_question(relocated: tupl
         asked |= set(re.findall(r"virtual [\w:<>&* ]*?[ *&](\w+)\(", text)) | set(
             re.findall(r"(\w+)\([^;{}]*\) const override", text)
         )
-    ours = find_project() / "third_device/torch_cuda/torch_cuda/csrc/imported/generator.cpp"
-    answered = set(re.findall(r"HAND_ON\([^,]+, (\w+),", ours.read_text())) - {"name"}
+    ours = (find_project() / "third_device/torch_cuda/torch_cuda/csrc/imported/generator.cpp").read_text()
+    answered = set(re.findall(r"HAND_ON\([^,]+, (\w+),|theirs->(\w+)\(", ours))
+    answered = {"".join(names) for names in answered} - {"name"}
     assert len(answered) > 30
     assert asked - answered == {"getNewGenerator"}
