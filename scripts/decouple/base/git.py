@@ -44,6 +44,9 @@ EXECUTABLE = 0o100755
 SYMLINK = 0o120000
 SUBMODULE = 0o160000
 
+_LOOKED_AT = 8000
+"""Bytes in which git looks for a NUL (its xdiff-interface.c)."""
+
 #: Configuration of every call; it goes before what a repository says itself.
 _CONFIG = (
     "advice.detachedHead=false",
@@ -88,6 +91,11 @@ _DIED = 128
 """git's exit status when it could not do what was asked (its usage.c): no answer."""
 
 _WHOLE_ID = re.compile("[0-9a-f]{40}")
+
+
+def is_binary(data: bytes) -> bool:
+    """Return whether git takes a file of this content for a binary one."""
+    return b"\0" in data[:_LOOKED_AT]
 
 
 class Answer(Struct, frozen=True):

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
-from decouple.base.git import SUBMODULE, GitError, Repository, format_git, name_status, split_names
+from decouple.base.git import SUBMODULE, GitError, Repository, format_git, is_binary, name_status, split_names
 from decouple.base.path_names import PathPart, RelativePath
 from decouple.base.python_text import parse_python
 from decouple.base.untrusted_input import JSON_BOUND, decode_path_text, encode_path_text, parse_json, read_bounded
@@ -35,8 +35,6 @@ from decouple.stack.trees import compare_trees, read_blobs, read_entries
 
 _VERSION = 1
 _OF_CMAKE, _OF_PYTHON = (".cmake", ".in", "CMakeLists.txt"), (".py", ".pyi", ".bzl")
-_LOOKED_AT = 8000
-"""Bytes in which git looks for a NUL, to know a binary file (its xdiff-interface.c)."""
 _OTHER_NAME = re.compile(r"(.+)~(?:HEAD|[0-9a-f]{7,40} \(.*\))(?:_\d+)?\Z")
 """How a cherry-pick of git's names a file that cannot have its own name."""
 _MEND_RULES = "add what its notes name to scripts/decouple/inventory/rules.toml, `decouple rebase --restart`"
@@ -316,7 +314,7 @@ def _refuse_what_no_patch_holds(repository: Repository, tip: str, tree: str) -> 
     """
     changes = compare_trees(repository, tip, tree)
     files = {entry.id for change in changes for entry in (change.old, change.new) if entry and entry.mode != SUBMODULE}
-    binary = {blob_id for blob_id, data in read_blobs(repository, sorted(files)).items() if b"\0" in data[:_LOOKED_AT]}
+    binary = {blob_id for blob_id, data in read_blobs(repository, sorted(files)).items() if is_binary(data)}
     for change in changes:
         old, new = change.old, change.new
         sides = [entry for entry in (old, new) if entry and not (old and new and old.id == new.id)]

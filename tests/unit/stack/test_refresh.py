@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
+from collections.abc import Iterator
 
 import pytest
 from msgspec.structs import replace
@@ -438,6 +440,17 @@ def test_a_patch_that_changes_in_another_series_too_is_named(
         assert "2.6/0002-hooks.patch is in series 2.7, too: `decouple check 2.7`" in said
 
 
+@contextlib.contextmanager
+def push_in_2_7(world: World) -> Iterator[Stack]:
+    """The series of 2.7 is pushed onto a tree of its own, and README.md is edited there."""
+    places = Checkout(world.project).find_series("2.7")
+    create_tree(places, world.upstream, world.base, world.base, {})
+    with Stack.open(places) as stack:
+        stack.push(None)
+        (places.tree / "README.md").write_text("changed in 2.7\n")
+        yield stack
+
+
 def test_a_patch_that_another_release_lists_gets_a_body_of_its_own(world: World) -> None:
     (world.project / "series/2.7").write_text("2.6/0002-hooks.patch\n2.6/0003-split.patch\n")
     shared = (world.project / "patches/2.6/0003-split.patch").read_bytes()
@@ -452,11 +465,7 @@ def test_a_patch_that_another_release_lists_gets_a_body_of_its_own(world: World)
     # seen from 2.7, 2.6's file is not ours to change
     (world.project / "patches/2.6/0003-split.patch").write_bytes(shared)
     here.write_text("2.6/0002-hooks.patch\n")
-    places = Checkout(world.project).find_series("2.7")
-    create_tree(places, world.upstream, world.base, world.base, {})
-    with Stack.open(places) as stack:
-        stack.push(None)
-        (places.tree / "README.md").write_text("changed in 2.7\n")
+    with push_in_2_7(world) as stack:
         done = edits.refresh_patches(stack)
         assert done.written.renamed == {"2.6/0002-hooks.patch": "2.7/0002-hooks.patch"}
         assert stack.applied == ("2.7/0002-hooks.patch",)
@@ -470,11 +479,7 @@ def test_a_body_of_its_own_writes_over_no_file_that_the_series_does_not_list(wor
     mine = world.project / "patches/2.7/0002-hooks.patch"
     mine.parent.mkdir()
     mine.write_text("a person's\n")
-    places = Checkout(world.project).find_series("2.7")
-    create_tree(places, world.upstream, world.base, world.base, {})
-    with Stack.open(places) as stack:
-        stack.push(None)
-        (places.tree / "README.md").write_text("changed in 2.7\n")
+    with push_in_2_7(world) as stack:
         done = edits.refresh_patches(stack)
         assert done.written.renamed == {"2.6/0002-hooks.patch": "2.7/0003-hooks.patch"}
     assert mine.read_text() == "a person's\n"

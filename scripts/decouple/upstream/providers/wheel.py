@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from decouple.base import zips
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.git import REGULAR
+from decouple.base.git import REGULAR, is_binary
 from decouple.base.steps import mark_step
 from decouple.release.manifest import Manifest, ManifestSource, RemoteFile
 from decouple.release.projects import parse_digests
@@ -208,7 +208,7 @@ def _write_members(
             continue
         writer.count_entry(name, member.info.file_size)
         data = remote.read(member)
-        if b"\0" in data[:8192]:
+        if is_binary(data):
             continue
         check_member(remote, name, data, recorded)
         data = make_source_text(name, data)
